@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT / "src"))
 from modules.llm_platform.domain.citations.checker import CitationChecker  # noqa: E402
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict  # noqa: E402
 from modules.llm_platform.domain.dtos.source_dtos import Source  # noqa: E402
-from modules.llm_platform.domain.text.sentences import sentence_spans  # noqa: E402
+from modules.llm_platform.domain.text.sentences import split_sentences  # noqa: E402
 
 NUMBER_KINDS = frozenset({"number", "date"})
 NAME_KINDS = frozenset({"name", "identifier"})
@@ -186,7 +186,7 @@ def measure(pairs: Sequence[Pair], final: Sequence[Verdict] | None = None) -> Fi
 
 def _verbatim(pairs: Iterable[Pair]) -> Iterable[bool]:
     for source, language, title in sorted({(pair.source, pair.language, pair.title) for pair in pairs}):
-        for start, end in sentence_spans(source, language):
+        for start, end in split_sentences(source, language):
             citations = _checker(source, language, title).check(f"{source[start:end]} [1]").citations
             if citations and any(map(str.isalnum, source[start:end])):  # a rule or a line of code is no sentence
                 yield citations[-1].verdict == "supported"

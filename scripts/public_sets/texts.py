@@ -21,7 +21,7 @@ from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 
 SETS: Final = ("texts",)
 MIN_CHARS: Final = 30
@@ -88,9 +88,9 @@ def _source(text: str) -> Source:
 
 READERS: Final[dict[str, Reader]] = {
     "as a source": lambda text: CitationChecker([_source(text)], "en").check(CLAIM),
-    "as an answer": lambda text: CitationChecker([_source(text)], detect(text) or "en").check(f"{text} [1]"),
+    "as an answer": lambda text: CitationChecker([_source(text)], detect_language(text) or "en").check(f"{text} [1]"),
     "quoted": lambda text: select_quotes(read_question(QUESTION, "en"), [_source(text)]),
     "sanitised": lambda text: sanitize(text, [_source(text)]),
     "in chunks": lambda text: list(split_chunks(text)),
-    "its language": detect,
+    "its language": detect_language,
 }

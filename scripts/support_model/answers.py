@@ -69,7 +69,7 @@ class Read:
     case: Case
     question: Question
     selection: Selection
-    readings: list[reading.Reading]
+    readings: list[reading.SentenceReading]
 
     def is_right(self, text: str) -> bool:
         said = plain(text)
@@ -145,7 +145,7 @@ def fit(
     names = FEATURES[kind]
 
     def table(read: Read) -> np.ndarray:
-        rows = [one.features() for one in read.readings]
+        rows = [one.features for one in read.readings]
         return np.array([[row[name] for name in names] for row in rows]).reshape(-1, len(names))
 
     rows = np.concatenate([table(read) for read in cases])

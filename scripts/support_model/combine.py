@@ -84,16 +84,14 @@ async def read_row(claim: str, text: str, title: str, label: str, model: OnnxSup
     checker = CitationChecker([source], "en")
     if not checker.check(cite(claim)).citations:
         return None
-    doubts = checker.doubts(1000)
+    doubts = checker.list_doubts(1000)
     scores = await model.score([(doubt.claim, doubt.passage) for doubt in doubts])
     read = {
         doubt.key: Sentence(doubt.judgement.verdict, doubt.highest, odds)
         for doubt, odds in zip(doubts, scores, strict=True)
     }
     alone = [
-        Sentence(judged.verdict, judged.highest, None)
-        for key, (_, judged) in checker._judged.items()
-        if key not in read
+        Sentence(judged.verdict, judged.highest, None) for key, judged in checker._judged.items() if key not in read
     ]
     return Row(label == "supported", [*read.values(), *alone])
 

@@ -38,7 +38,7 @@ def list_sentences(question: Question, text: str, title: str) -> list[Candidate]
     """Return the sentences of a passage that the product could quote."""
     source = Source(index=1, title=title, url="https://set.test/", text=text)
     found = find_candidates(question, [source], [read_source_blocks(text)], TermMatcher(question.terms))
-    return [candidate for candidate in found if candidate.fit]
+    return [candidate for candidate in found if candidate.has_usable_form]
 
 
 def plain(text: str) -> str:

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.ports.embedder import IEmbedder
-from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.text.tokens import split_words
 from shared.exceptions import AppException
 
 DIMENSION: Final = 64
@@ -59,7 +59,7 @@ class HashEmbedder(IEmbedder):
 
     def _vector(self, text: str) -> Vector | None:
         sums = [0.0] * self.dimension
-        for word in words(text)[: self.window_tokens]:
+        for word in split_words(text)[: self.window_tokens]:
             number = crc32(word.encode("utf-8", "replace"))
             sums[number % self.dimension] += 1.0 if number & 0x8000_0000 else -1.0
             sums[number // self.dimension % self.dimension] += 1.0

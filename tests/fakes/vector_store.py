@@ -18,7 +18,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Vector,
 )
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.domain.retrieval.bm25 import SparseVector, passage_words, question_words
+from modules.llm_platform.domain.retrieval.bm25 import SparseVector, make_passage_vector, make_question_vector
 from modules.llm_platform.domain.retrieval.mean_centering import subtract_mean
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.index.payloads import (
@@ -107,7 +107,7 @@ class MemoryVectorStore(IVectorStore):
             passage for _, passages in stored.documents.values() for passage in passages if _matches(passage, filters)
         ]
         query_vector = subtract_mean(vector, stored.collection.mean, stored.collection.dimension)
-        scores = [_keyword_scores(kept, question_words(text))]
+        scores = [_keyword_scores(kept, make_question_vector(text))]
         if query_vector is not None:
             scores.append([max(0.0, _dot(query_vector, stored.vector)) for stored in kept])
         fused = [sum(normalized) / len(scores) for normalized in zip(*map(_normalized, scores), strict=True)]
@@ -145,7 +145,7 @@ def _round_trip(passage: Passage) -> Passage:
 
 
 def _word_weights(embedded: EmbeddedPassage) -> Mapping[int, float]:
-    words = passage_words(embedded.passage.searched)
+    words = make_passage_vector(embedded.passage.searched)
     return dict(zip(words.indices, words.values, strict=True))
 
 

@@ -28,7 +28,7 @@ from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sani
 from modules.llm_platform.domain.markdown.unwrapping import FenceRemover, SourceListRemover
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 
 LANGUAGES = st.sampled_from(["en", "de", "ru", "zh", "ja", "ar", "th", "pt-BR"])
 # Digits of several scripts and numbers that are no digits, for whoever calls int() or float() on what \d or isdigit accepts.
@@ -206,7 +206,7 @@ def test_the_sanitizer_reads_any_text_in_any_pieces(text: str, cuts: list[int]) 
 def test_chunks_and_language_of_any_text(text: str) -> None:
     """Any text has chunks inside of it and a language or none."""
     assert all(0 <= chunk.start < chunk.end <= len(text) for chunk in split_chunks(text))
-    assert detect(text) is None or detect(text)
+    assert detect_language(text) is None or detect_language(text)
     read_question(text, "en")
 
 
@@ -216,7 +216,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "extraction": lambda text: extract("When was the bridge opened?", text, "en"),
     "sanitizer": lambda text: sanitize(text, SOURCES),
     "chunks": split_chunks,
-    "language": detect,
+    "language": detect_language,
     "citations": cite,
     "markers": lambda text: complete(text, "It opened at 9:30 pm."),
     "stream": lambda text: stream(text, PIECE_CHARS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.alignment import prepare
+from modules.llm_platform.domain.citations.compare.alignment import prepare_source
 from modules.llm_platform.domain.citations.compare.verdicts import is_verbatim
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -133,7 +133,7 @@ def test_a_quote_below_its_title_is_a_copy(sentence: str, text: str, title: str)
 
 def test_a_lead_in_from_elsewhere_makes_no_copy() -> None:
     """What stands before the colon must stand in the source, too."""
-    source = prepare("This is a tool that cuts wood.", "Saw", "en")
+    source = prepare_source("This is a tool that cuts wood.", "Saw", "en")
     claims = [
         Claim(f"{lead}: This is a tool that cuts wood.", frozenset(), capitals_name=True) for lead in ("Saw", "Drill")
     ]

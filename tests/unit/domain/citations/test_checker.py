@@ -13,7 +13,7 @@ from modules.llm_platform.domain.citations.checker import CheckedAnswer, Citatio
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.text.messages import get_messages
-from modules.llm_platform.domain.text.sentences import sentence_spans
+from modules.llm_platform.domain.text.sentences import split_sentences
 
 BRIDGE = (
     "The old bridge was built by Anna Holm in 1904. It is 120 metres long and has three arches. "
@@ -268,7 +268,7 @@ SENTENCE = st.lists(WORDS, min_size=1, max_size=12).map(lambda words: f"The {' '
 def test_no_sentence_of_a_source_is_flagged(sentences: list[str], language: str) -> None:
     """Whatever a source says, each of its sentences is supported by it."""
     text = " ".join(sentences)
-    for start, end in sentence_spans(text, language):
+    for start, end in split_sentences(text, language):
         assert verdict(text[start:end], text, language) == "supported"
 
 

@@ -10,7 +10,7 @@ from tests.support.cases import for_each
 from tests.support.growth import is_linear, seconds
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare
+from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare_source
 from modules.llm_platform.domain.citations.read.claims import TextFacts
 from modules.llm_platform.domain.citations.read.words import WORD, is_unspaced
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -48,7 +48,7 @@ def sentences(source: SourceText) -> list[str]:
 )
 def test_every_word_is_found_where_it_stands(text: str) -> None:
     """For each word of the text the index names the sentences that hold it or a form of it."""
-    source = prepare(text, "", "en")
+    source = prepare_source(text, "", "en")
     held = [keys_of(sentence) for sentence in sentences(source)]
     for word in set().union(*held):
         wanted = [
@@ -61,7 +61,7 @@ def test_every_word_is_found_where_it_stands(text: str) -> None:
 @given(st.text(max_size=120))
 def test_any_text_can_be_indexed(text: str) -> None:
     """Words of any script, with any signs around them, are found in the sentence where they stand."""
-    source = prepare(text, "", "en")
+    source = prepare_source(text, "", "en")
     for position, sentence in enumerate(sentences(source)):
         for word in keys_of(sentence):
             assert source.find_sentences(word) >> position & 1
@@ -90,7 +90,7 @@ NUMERALS = st.sampled_from(NUMERAL_WORDS.split())
 @given(st.lists(NUMERALS, max_size=12).map(" ".join))
 def test_numbers_of_a_sentence_are_those_of_its_text(text: str) -> None:
     """Sources without number words are not searched for them sentence by sentence."""
-    source = prepare(text, "", "en")
+    source = prepare_source(text, "", "en")
     for span in source.spans:
         assert source.read_facts(span).values == TextFacts(text[slice(*span)], frozenset()).values
 
@@ -98,7 +98,7 @@ def test_numbers_of_a_sentence_are_those_of_its_text(text: str) -> None:
 def test_one_word_in_many_spellings_takes_linear_time() -> None:
     """A page that repeats a word with ever other signs around it costs no more than its length."""
     small, large = (" ".join(f"a.{'!' * (n % 50)}?{n}" for n in range(count)) for count in (2_000, 20_000))
-    assert is_linear(lambda: prepare(small, "", "en"), lambda: prepare(large, "", "en"), 10)
+    assert is_linear(lambda: prepare_source(small, "", "en"), lambda: prepare_source(large, "", "en"), 10)
 
 
 def five_pages(sentences: int) -> list[Source]:
@@ -148,13 +148,13 @@ def test_time_grows_with_the_pages_and_with_the_answer() -> None:
 )
 def test_an_acronym_is_known_where_it_is_spelled_out(acronym: str, text: str, is_spelled: bool) -> None:
     """Adjacent words begin with its letters; words such as "of" may count or not."""
-    assert prepare(text, "", "en").knows(acronym.lower(), acronym) is is_spelled
+    assert prepare_source(text, "", "en").knows(acronym.lower(), acronym) is is_spelled
 
 
 def test_many_acronyms_take_time_in_proportion_to_their_number() -> None:
     """The initials of a source are read once: 200 kB were searched once for each acronym, which took seconds."""
-    source = prepare("the quick brown fox jumps over lazy dogs. " * 4700, "", "en")
+    source = prepare_source("the quick brown fox jumps over lazy dogs. " * 4700, "", "en")
     source.knows("xyz", "XYZ")
     words = [f"{first}{second}QZ" for first in "ABCDEFGHIJ" for second in "ABCDEFGHIJ"]
-    once = seconds(lambda: prepare(source.text, "", "en").knows("xyz", "XYZ"))
+    once = seconds(lambda: prepare_source(source.text, "", "en").knows("xyz", "XYZ"))
     assert seconds(lambda: [source.knows(word.lower(), word) for word in words]) < len(words) * once / 10

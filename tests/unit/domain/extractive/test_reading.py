@@ -13,8 +13,8 @@ from modules.llm_platform.domain.extractive import reading
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.reading import (
-    Reading,
-    Weights,
+    AnswerWeights,
+    SentenceReading,
     choose_by_reading,
     choose_kind,
     describe_sentence,
@@ -36,7 +36,7 @@ Trains are booked in second class. The office books the hotel.
 | Graz | Alpina | 90 |
 | Wien | Dom | 120 |
 """
-WEIGHTS = Weights(
+WEIGHTS = AnswerWeights(
     bias=0.0,
     features={"log_odds": 1.0, "closeness": 1.0},
     answers_from=1.0,
@@ -60,7 +60,7 @@ def select(question: str, text: str = HANDBOOK) -> Selection:
 def chosen_by(question: str, log_odds: Callable[[str], float]) -> list[str]:
     """Return the sentences that are chosen if the model gives each sentence these log-odds."""
     selection = select(question)
-    readings = [Reading(one, 0.0, 0.0, log_odds(one.sentence.text)) for one in list_quotable(selection)]
+    readings = [SentenceReading(one, 0.0, 0.0, log_odds(one.sentence.text)) for one in list_quotable(selection)]
     chosen = choose_by_reading(selection, readings)
     return [candidate.sentence.text for candidate in chosen.selection.chosen]
 
@@ -112,7 +112,8 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
     """It is no answer, but no reason to say that there is none."""
     selection = select("How much holiday am I entitled to?")
     readings = [
-        Reading(one, 0.0, 0.0, log_odds if LEAVE in one.sentence.text else -9.0) for one in list_quotable(selection)
+        SentenceReading(one, 0.0, 0.0, log_odds if LEAVE in one.sentence.text else -9.0)
+        for one in list_quotable(selection)
     ]
     chosen = choose_by_reading(selection, readings)
     assert chosen.selection.chosen == []
@@ -142,7 +143,7 @@ def test_the_limits_of_its_kind_say_how_likely_a_sentence_is(monkeypatch: pytest
     monkeypatch.setattr(reading, "read_weights", limits.__getitem__)
     selection = select("How much holiday am I entitled to?")
     english, other = list_quotable(selection)[:2]
-    readings = [Reading(other, -1.5, 0.0), Reading(english, 0.0, 0.0, -2.0, "english")]
+    readings = [SentenceReading(other, -1.5, 0.0), SentenceReading(english, 0.0, 0.0, -2.0, "english")]
     chosen = choose_by_reading(selection, readings)
     assert chosen.ordered == [english, other]
     assert chosen.may_answer
@@ -155,7 +156,7 @@ def test_a_further_quote_of_another_kind_is_compared_by_its_own_limits(monkeypat
     selection = select("How much holiday am I entitled to?")
     (leave,) = (one for one in list_quotable(selection) if LEAVE in one.sentence.text)
     (trains,) = (one for one in list_quotable(selection) if TRAINS in one.sentence.text)
-    foreign = [Reading(leave, 0.0, 0.0, 2.0, "english"), Reading(trains, 0.0, 0.0, 2.0, "near")]
+    foreign = [SentenceReading(leave, 0.0, 0.0, 2.0, "english"), SentenceReading(trains, 0.0, 0.0, 2.0, "near")]
     assert choose_by_reading(selection, foreign).selection.chosen == [leave]
     same = [replace(one, kind="english") for one in foreign]
     assert choose_by_reading(selection, same).selection.chosen == [leave, trains]
@@ -200,6 +201,6 @@ def test_a_sentence_that_was_not_read_is_weighed_by_closeness_alone(monkeypatch:
     kinds: list[str] = []
     monkeypatch.setattr(reading, "read_weights", lambda kind: kinds.append(kind) or WEIGHTS)
     (near, *_) = list_quotable(select("How much holiday do I have?"))
-    assert Reading(near, 0.5, 1.0).weigh()[0] == 0.5
-    assert Reading(near, 0.5, 1.0, 2.0, "english").weigh()[0] == 2.5
+    assert SentenceReading(near, 0.5, 1.0).odds == 0.5
+    assert SentenceReading(near, 0.5, 1.0, 2.0, "english").odds == 2.5
     assert kinds == ["near", "english"]

@@ -7,10 +7,16 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.conflicts import find_conflict, find_readings
+from modules.llm_platform.domain.extractive.conflicts import find_conflict, find_meanings
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.rendering import render_answer
-from modules.llm_platform.domain.extractive.selection import MAX_QUOTES, Extraction, select_quotes
+from modules.llm_platform.domain.extractive.selection import (
+    MAX_QUOTES,
+    Quote,
+    Selection,
+    choose_by_words,
+    select_quotes,
+)
 from modules.llm_platform.domain.text.messages import get_messages
 
 TEXTS = st.lists(st.text(alphabet="abn .!?:\n-`#[]()1中。", max_size=150), max_size=4)
@@ -24,10 +30,14 @@ def sources(*texts: str, titles: tuple[str, ...] = ()) -> list[Source]:
 
 
 def chosen(question: str, *texts: str) -> list[str]:
-    return [quote.sentence.text for quote in select_quotes(read_question(question, "en"), sources(*texts)).quotes]
+    return [quote.sentence.text for quote in select_quotes(read_question(question, "en"), sources(*texts))]
 
 
-def extracted(question: str, *texts: str, titles: tuple[str, ...] = ()) -> Extraction:
+def select(question: str, *texts: str, titles: tuple[str, ...] = ()) -> Selection:
+    return choose_by_words(read_question(question, "en"), sources(*texts, titles=titles))
+
+
+def quoted(question: str, *texts: str, titles: tuple[str, ...] = ()) -> list[Quote]:
     return select_quotes(read_question(question, "en"), sources(*texts, titles=titles))
 
 
@@ -112,18 +122,18 @@ def test_sources_without_the_rare_word_do_not_answer() -> None:
 
 def test_source_without_the_name_is_off_subject() -> None:
     """Another product's instructions do not answer for this one."""
-    found = extracted(
+    found = quoted(
         "How do I clean the filter of Aquaflux?",
         "Aquaflux has a steel filter that you clean with a brush.",
         "Clean the filter of this pump with warm water every week.",
     )
-    assert [quote.source.index for quote in found.quotes] == [1]
+    assert [quote.source.index for quote in found] == [1]
 
 
 @given(TEXTS, st.text(alphabet="abn ?", min_size=1, max_size=40))
 def test_quotes_are_words_of_their_source(texts: list[str], question: str) -> None:
     """Whatever the sources: each quote names its own source, and no sentence is chosen twice."""
-    quotes = extracted(question, *texts).quotes
+    quotes = quoted(question, *texts)
     for quote in quotes:
         assert quote.source.text == texts[quote.source.index - 1]
         assert set(quote.sentence.text.split()[:1]) <= set(quote.source.text.replace("#", " ").split()) | {
@@ -149,14 +159,14 @@ def test_sources_conflict_where_the_same_statement_has_other_numbers_or_a_not(
     one: str, other: str, expected: bool
 ) -> None:
     """Two times, two versions and two statements are no conflict."""
-    found = find_conflict(extracted("How is the bridge?", one, other).candidates)
+    found = find_conflict(select("How is the bridge?", one, other).best)
     assert bool(found) is expected
 
 
 def test_one_source_does_not_conflict_with_itself() -> None:
     """Two figures in one text are about two things."""
     text = "The bridge is 120 metres long. The bridge is 135 metres long."
-    assert find_conflict(extracted("How long is the bridge?", text).candidates) is None
+    assert find_conflict(select("How long is the bridge?", text).best) is None
     assert find_conflict([]) is None
 
 
@@ -171,24 +181,24 @@ def test_one_source_does_not_conflict_with_itself() -> None:
         ("How do I?", ("Jaguar (animal)", "Jaguar (car)"), None),
     ],
 )
-def test_readings_are_detected_in_titles(question: str, titles: tuple[str, ...], expected: list[str] | None) -> None:
-    """A short question with two kinds of thing behind its only word has two readings."""
-    extraction = extracted(
+def test_meanings_are_detected_in_titles(question: str, titles: tuple[str, ...], expected: list[str] | None) -> None:
+    """A short question with two kinds of thing behind its only word has two meanings."""
+    selection = select(
         question, "A jaguar is a big cat of the woods.", "A jaguar is a fast British car.", titles=titles
     )
-    found = find_readings(read_question(question, "en"), extraction.candidates)
-    assert (found and [reading.title for reading in found.readings]) == expected
+    found = find_meanings(read_question(question, "en"), selection.best)
+    assert (found and [meaning.title for meaning in found.meanings]) == expected
 
 
 def test_token_limit_is_respected() -> None:
     """Later passages are left out; the first one is never cut in two."""
     question = read_question("How do pumps work, and how do filters work?", "en")
-    extraction = select_quotes(
+    selection = choose_by_words(
         question,
         sources("Pumps work by pressing water through a pipe.", "Filters work by keeping sand out of the water."),
     )
-    whole = render_answer(question, extraction, get_messages("en"), 2048)
-    short = render_answer(question, extraction, get_messages("en"), 5)
+    whole = render_answer(selection, get_messages("en"), 2048)
+    short = render_answer(selection, get_messages("en"), 5)
     assert whole.count("[") == 2
     assert short.count("[") == 1
     assert whole.startswith(short)
@@ -208,7 +218,7 @@ def test_token_limit_is_respected() -> None:
 def test_markers_are_before_the_full_stop(text: str, shown: str) -> None:
     """The sentence keeps its end, behind the marker; code keeps a fence that holds it."""
     question = read_question("What do pumps press?", "en")
-    assert render_answer(question, select_quotes(question, sources(text)), get_messages("en"), 2048) == shown
+    assert render_answer(choose_by_words(question, sources(text)), get_messages("en"), 2048) == shown
 
 
 TABLE = "# Exit codes\n\nThe saw ends with one.\n\n| Code | When |\n|---|---|\n| 0 | all is cut |\n| 3 | the motor is hot |\n"
@@ -244,7 +254,7 @@ saw sharpen
 
 def answer_to(question: str, text: str, title: str = "Saw") -> str:
     asked = read_question(question, "en")
-    return render_answer(asked, select_quotes(asked, sources(text, titles=(title,))), get_messages("en"), 2048)
+    return render_answer(choose_by_words(asked, sources(text, titles=(title,))), get_messages("en"), 2048)
 
 
 def test_one_row_answers_a_question_about_one_thing() -> None:
@@ -289,14 +299,14 @@ def test_repeated_code_is_quoted_once() -> None:
     """Two sources that show the same code under a heading."""
     asked = read_question("How do I install the saw?", "en")
     code = "## Installation\n\n```\npip install saw\n```\n"
-    assert len(select_quotes(asked, sources(code, code.replace("Installation", "Install"))).quotes) == 1
+    assert len(select_quotes(asked, sources(code, code.replace("Installation", "Install")))) == 1
 
 
 def test_each_part_of_a_question_finds_its_own_kind_of_answer() -> None:
     """Code for the `how`, a row for the `when`, each from the source that has it."""
     asked = read_question("How do I install the saw, and when is the motor hot?", "en")
     written = render_answer(
-        asked, select_quotes(asked, sources(TABLE, SAW, titles=("Codes", "Saw"))), get_messages("en"), 2048
+        choose_by_words(asked, sources(TABLE, SAW, titles=("Codes", "Saw"))), get_messages("en"), 2048
     )
     assert "Installation [2]:\n\n```shell\npip install saw\n```" in written
     assert "| 3 | the motor is hot [1] |" in written
@@ -306,7 +316,7 @@ def test_a_source_about_the_name_goes_before_one_that_mentions_it() -> None:
     """Another tool's page that names ours once does not answer for ours."""
     other = "The default speed of a drill is 900 turns. A drill can be used with saw9."
     ours = "The default speed is 40 turns."
-    quotes = extracted("What is the default speed of saw9?", other, ours, titles=("Drill", "saw9")).quotes
+    quotes = quoted("What is the default speed of saw9?", other, ours, titles=("Drill", "saw9"))
     assert quotes[0].source.index == 2
 
 
@@ -341,8 +351,8 @@ OPTIONS_OF_A_SHELL = (
 
 def test_the_entry_of_what_is_asked_answers() -> None:
     """A term that is a plain word of the question explains it, though nothing around the entry is about the question."""
-    found = extracted("What does the shell option globstar do?", OPTIONS_OF_A_SHELL)
-    assert [quote.sentence.term for quote in found.quotes] == ["globstar"]
+    found = quoted("What does the shell option globstar do?", OPTIONS_OF_A_SHELL)
+    assert [quote.sentence.term for quote in found] == ["globstar"]
     assert not chosen("What does the shell option nullglob do?", OPTIONS_OF_A_SHELL)
 
 

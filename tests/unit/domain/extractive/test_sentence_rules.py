@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.extractive.candidates import depends_on_context, find_boilerplate, points_to_exhibit
+from modules.llm_platform.domain.extractive.sentence_rules import (
+    depends_on_context,
+    find_boilerplate,
+    points_to_exhibit,
+)
 from modules.llm_platform.domain.text.sentences import is_question
 
 HANGING = [

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.llm.context_budget import (
 )
 from modules.llm_platform.domain.retrieval.excerpt import GAP
 from modules.llm_platform.domain.text.scripts import UNSPACED
-from modules.llm_platform.domain.text.sentences import WIDE_STOPS, sentence_spans
+from modules.llm_platform.domain.text.sentences import WIDE_STOPS, split_sentences
 from modules.llm_platform.domain.text.tokens import count_tokens
 
 LONG = "Every sentence of this long source has about the same length. " * 200
@@ -60,7 +60,7 @@ def test_no_budget_is_unused_while_a_source_is_cut(texts: list[str], budget: int
     packed = fit_to_budget(given_sources, budget)
     left = budget - sum(tokens(packed.sources))
     for kept, whole in zip(packed.sources, given_sources, strict=True):
-        following = next((end for _, end in sentence_spans(whole.text) if end > len(kept.text)), None)
+        following = next((end for _, end in split_sentences(whole.text) if end > len(kept.text)), None)
         if following is not None:
             assert count_tokens(whole.text[len(kept.text) : following]) > left
 

@@ -11,9 +11,9 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.retrieval.bm25 import (
     MAX_QUESTION_WORDS,
     SparseVector,
-    match_words,
-    passage_words,
-    question_words,
+    make_matching_vector,
+    make_passage_vector,
+    make_question_vector,
 )
 
 
@@ -22,35 +22,35 @@ def weights(vector: SparseVector) -> dict[int, float]:
 
 
 def shared(question: str, passage: str) -> int:
-    return len(set(question_words(question).indices) & set(passage_words(passage).indices))
+    return len(set(make_question_vector(question).indices) & set(make_passage_vector(passage).indices))
 
 
 def test_a_repeated_word_weighs_more_but_not_twice_as_much() -> None:
     """BM25 saturates: the second occurrence says less than the first."""
-    once, twice = weights(passage_words("cat dog")), weights(passage_words("cat cat dog"))
-    (index,) = question_words("cat").indices
+    once, twice = weights(make_passage_vector("cat dog")), weights(make_passage_vector("cat cat dog"))
+    (index,) = make_question_vector("cat").indices
     assert once[index] < twice[index] < 2 * once[index]
 
 
 def test_a_word_of_a_long_passage_weighs_less() -> None:
     """The same word among many others is less of what the passage is about."""
-    (index,) = question_words("cat").indices
-    assert weights(passage_words("cat " + "dog " * 400))[index] < weights(passage_words("cat dog"))[index]
+    (index,) = make_question_vector("cat").indices
+    assert weights(make_passage_vector("cat " + "dog " * 400))[index] < weights(make_passage_vector("cat dog"))[index]
 
 
 def test_each_part_of_a_joined_word_counts_once() -> None:
     """Also beyond ASCII: to go back to the beginning of the word at each capital took quadratic time."""
-    passage = weights(passage_words("fooBarößFooNut"))
-    (bar,), (nut,) = question_words("bar").indices, question_words("nut").indices
+    passage = weights(make_passage_vector("fooBarößFooNut"))
+    (bar,), (nut,) = make_question_vector("bar").indices, make_question_vector("nut").indices
     assert passage[bar] == passage[nut]
 
 
 def test_a_question_has_its_content_words() -> None:
     """Each once and of weight 1; function words only where there is nothing else."""
-    assert question_words("What is the cat cat?") == question_words("CAT")
-    assert question_words("cat").values == [1.0]
-    assert question_words("The Who").indices
-    assert not question_words("?!… 。")
+    assert make_question_vector("What is the cat cat?") == make_question_vector("CAT")
+    assert make_question_vector("cat").values == [1.0]
+    assert make_question_vector("The Who").indices
+    assert not make_question_vector("?!… 。")
 
 
 @for_each(
@@ -79,27 +79,27 @@ def test_what_is_the_same_word(question: str, passage: str, common: int) -> None
 
 def test_forms_of_a_word_are_counted_together() -> None:
     """`cache` and `caches` are one word that comes twice, in a question as in a passage."""
-    assert weights(passage_words("cache caches")) == weights(passage_words("cache cache"))
-    assert question_words("caching caches") == question_words("cache")
+    assert weights(make_passage_vector("cache caches")) == weights(make_passage_vector("cache cache"))
+    assert make_question_vector("caching caches") == make_question_vector("cache")
 
 
 def test_ascii_takes_a_short_way_to_the_same_words() -> None:
     """A passage weighs the same whether or not a letter beyond ASCII stands in it."""
     text = "Call asyncio.run(main()) in C++ or c#, not foo_bar-baz.x 3.14 times a_"
-    plain, other = weights(passage_words(text)), weights(passage_words(text + " é"))
+    plain, other = weights(make_passage_vector(text)), weights(make_passage_vector(text + " é"))
     assert set(plain) < set(other)
     assert len(other) == len(plain) + 1
 
 
 def test_a_long_question_is_bounded() -> None:
     """However long, it is asked by a bounded number of words."""
-    assert len(question_words(" ".join(f"word{number}" for number in range(5000))).indices) == MAX_QUESTION_WORDS
+    assert len(make_question_vector(" ".join(f"word{number}" for number in range(5000))).indices) == MAX_QUESTION_WORDS
 
 
 @given(st.text())
 def test_any_text(text: str) -> None:
     """Numbers fit into 32 bits, each once; weights are finite and positive."""
-    for vector in (passage_words(text), question_words(text)):
+    for vector in (make_passage_vector(text), make_question_vector(text)):
         assert len(vector.indices) == len(set(vector.indices)) == len(vector.values)
         assert all(0 <= index < 2**32 for index in vector.indices)
         assert all(0 < value < math.inf for value in vector.values)
@@ -107,10 +107,10 @@ def test_any_text(text: str) -> None:
 
 @given(st.text(), st.text())
 def test_the_words_of_a_question_weigh_as_much_as_in_the_whole_vector(text: str, asked: str) -> None:
-    """`match_words` is the part of the passage's vector that a question can match, read run by run, in any script."""
+    """`make_matching_vector` is the part of the passage's vector that a question can match, read run by run, in any script."""
     text = f"{text} {asked} setUpClass"
-    wanted = frozenset(question_words(f"{asked} class").indices)
-    vector = passage_words(text)
+    wanted = frozenset(make_question_vector(f"{asked} class").indices)
+    vector = make_passage_vector(text)
     whole = {index: value for index, value in zip(vector.indices, vector.values, strict=True) if index in wanted}
-    part = match_words(text.split(), wanted)
+    part = make_matching_vector(text.split(), wanted)
     assert dict(zip(part.indices, part.values, strict=True)) == whole

@@ -6,19 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.retrieval.embeddable import beginnings
+from modules.llm_platform.domain.retrieval.embeddable import cut_to_window
 from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
 
 
 @for_each("text", ["", " \n\t\u00a0", "\u200b\ufeff", "\0\x1b", "\u00ad\u202e"])
 def test_nothing_to_see(text: str) -> None:
     """Blank and invisible texts are empty."""
-    assert beginnings([text], 10) == [""]
+    assert cut_to_window([text], 10) == [""]
 
 
 def test_cut_to_the_window() -> None:
     """At a token's end; what fits stays as it is."""
-    assert beginnings(["one two three", " a  b "], 2) == ["one two", " a  b "]
+    assert cut_to_window(["one two three", " a  b "], 2) == ["one two", " a  b "]
 
 
 @given(st.text(), st.integers(1, 20))

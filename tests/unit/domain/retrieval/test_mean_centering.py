@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.retrieval.mean_centering import MIN_VECTORS, mean_vector, subtract_mean
+from modules.llm_platform.domain.retrieval.mean_centering import MIN_VECTORS, compute_mean_vector, subtract_mean
 
 
 def test_the_mean() -> None:
     """All vectors count alike; of too few there is none."""
-    assert mean_vector([[1.0, 0.0]] * (MIN_VECTORS - 1)) == ()
-    assert mean_vector([[1.0, 0.0], [0.0, 1.0]] * MIN_VECTORS) == (0.5, 0.5)
-    assert mean_vector([[1.0, 0.0]] * 900 + [[0.0, 9.0]] * 100) == (0.9, 0.9)
+    assert compute_mean_vector([[1.0, 0.0]] * (MIN_VECTORS - 1)) == ()
+    assert compute_mean_vector([[1.0, 0.0], [0.0, 1.0]] * MIN_VECTORS) == (0.5, 0.5)
+    assert compute_mean_vector([[1.0, 0.0]] * 900 + [[0.0, 9.0]] * 100) == (0.9, 0.9)
 
 
 def test_the_mean_is_subtracted() -> None:

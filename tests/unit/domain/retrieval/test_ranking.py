@@ -9,7 +9,7 @@ from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, RankedCandidate, Score
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
-from modules.llm_platform.domain.retrieval.ranking import keyword_score, mean, pick_top, sort_best_first
+from modules.llm_platform.domain.retrieval.ranking import average_criteria, pick_top, score_by_keywords, sort_best_first
 
 QUESTION, DIRECTION = "How do solar sails work?", "Who builds solar sails?"
 
@@ -20,11 +20,11 @@ QUESTION, DIRECTION = "How do solar sails work?", "Who builds solar sails?"
 )
 def test_the_mean_has_one_decimal(criteria: tuple[float, ...], value: float) -> None:
     """Halves go up, whatever the last bit of a float says."""
-    assert mean(criteria) == value
+    assert average_criteria(criteria) == value
 
 
 def scored(title: str, text: str, question: str = QUESTION, direction: str = DIRECTION, language: str = "en") -> float:
-    return keyword_score(question, direction, title, text, language)
+    return score_by_keywords(question, direction, title, text, language)
 
 
 def test_a_result_for_question_and_direction_scores_best() -> None:
@@ -69,7 +69,7 @@ def test_a_question_of_function_words_uses_all_its_words() -> None:
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=200), st.sampled_from(["en", "ru", "zh", "xx"]))
 def test_every_score_is_between_0_and_10(question: str, title: str, text: str, language: str) -> None:
     """One decimal, for whatever words."""
-    value = keyword_score(question, title, title, text, language)
+    value = score_by_keywords(question, title, title, text, language)
     assert 0.0 <= value <= 10.0
     assert round(value, 1) == value
 

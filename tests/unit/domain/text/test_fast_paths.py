@@ -16,7 +16,7 @@ MIXED = st.one_of(st.text(alphabet="abZ09 _.'’+#-“\n"), st.text(alphabet="ab
 @given(MIXED)
 def test_the_fast_path_finds_the_same_words(given_text: str) -> None:
     """Words of spaced scripts are found between blanks, and kept; the pattern of all scripts agrees."""
-    assert tokens.words(given_text) == list(tokens._words(tokens.fold(given_text)))
+    assert tokens.split_words(given_text) == list(tokens._find_words(tokens.fold(given_text)))
 
 
 @given(MIXED)
@@ -28,7 +28,7 @@ def test_the_fast_path_counts_the_same_letters(given_text: str) -> None:
         counted[script] += (run.end() - run.start()) * (
             language.DENSE_LETTER_WEIGHT if script in language._DENSE else 1
         )
-    assert language._letters_by_script(given_text) == counted
+    assert language._count_letters_by_script(given_text) == counted
 
 
 @given(MIXED)
@@ -54,6 +54,6 @@ def test_a_window_ends_with_its_last_stop(given_text: str, window_chars: int, la
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sentences, "WINDOW_CHARS", window_chars)
         patch.setattr(sentences, "LAST_STOP_CHARS", last_chars)
-        quick = sentences._window(given_text, 0)
+        quick = sentences._cut_window(given_text, 0)
         patch.setattr(sentences, "LAST_STOP_CHARS", window_chars)
-        assert quick.rstrip() == sentences._window(given_text, 0).rstrip()
+        assert quick.rstrip() == sentences._cut_window(given_text, 0).rstrip()

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.text.data_files import load_data
-from modules.llm_platform.domain.text.language import detect, language_name, stop_words
-from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.text.language import detect_language, get_language_name, load_stop_words
+from modules.llm_platform.domain.text.tokens import split_words
 
 QUESTIONS = {
     "en": (
@@ -50,54 +50,54 @@ CASES = [(language, question) for language, questions in QUESTIONS.items() for q
 @for_each(("language", "question"), CASES)
 def test_the_language_of_a_question_is_detected(language: str, question: str) -> None:
     """By script, or by the function words that every question holds."""
-    assert detect(question) == language
+    assert detect_language(question) == language
 
 
 @for_each("text", ["", "python asyncio", "12345", "🙂🙂🙂", "fastapi vs flask", "???", "\x00", "Berlin"])
 def test_uncertain_texts_have_no_language(text: str) -> None:
     """Names and numbers belong to every language."""
-    assert detect(text) is None
+    assert detect_language(text) is None
 
 
 def test_a_quoted_word_does_not_make_the_language() -> None:
     """A question about a foreign word is asked in the language of its function words."""
-    assert detect("What does 你好 mean?") == "en"
-    assert detect("Что значит hello world?") == "ru"
+    assert detect_language("What does 你好 mean?") == "en"
+    assert detect_language("Что значит hello world?") == "ru"
 
 
 @given(st.text(max_size=600))
 def test_any_text_has_a_known_language_or_none(text: str) -> None:
     """Whatever comes, surrogates included, the answer is a subtag that has a name, or None."""
-    found = detect(text)
+    found = detect_language(text)
     assert found is None or found in load_data("language_names")
 
 
 def test_only_the_beginning_of_a_long_text_is_read() -> None:
     """A megabyte costs no more than a page: what follows the first page changes nothing."""
     page = "What is this and how does it work? " * 100
-    assert detect(page + "это и есть то что было " * 10_000) == "en"
+    assert detect_language(page + "это и есть то что было " * 10_000) == "en"
 
 
 @for_each("language", ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "ar", "hi", "tr"])
 def test_question_words_are_stop_words(language: str) -> None:
     """Nothing but content words of a plain question is left, and the lists are comparable words."""
-    listed = stop_words(language)
-    left = [word for word in words(QUESTIONS[language][0]) if word not in listed]
+    listed = load_stop_words(language)
+    left = [word for word in split_words(QUESTIONS[language][0]) if word not in listed]
     assert left
     assert set(left) <= {"python", "asyncio", "بايثون"}
 
 
 @for_each(("language", "question"), [("zh", "什么是编程"), ("ja", "何ですか"), ("ko", "무엇인가요")])
 def test_scripts_without_blanks_have_bigrams_as_stop_words(language: str, question: str) -> None:
-    """The bigrams that `words` makes of a question word are left out like the word itself."""
-    left = [word for word in words(question) if word not in stop_words(language)]
+    """The bigrams that `split_words` makes of a question word are left out like the word itself."""
+    left = [word for word in split_words(question) if word not in load_stop_words(language)]
     assert left in (["是编", "编程"], [])
 
 
 def test_stop_words_of_a_region_are_those_of_its_language() -> None:
     """A tag with a region finds its list, an unknown language an empty one."""
-    assert stop_words("de-AT") == stop_words("de")
-    assert stop_words("xx") == frozenset()
+    assert load_stop_words("de-AT") == load_stop_words("de")
+    assert load_stop_words("xx") == frozenset()
     assert all(word == word.lower() for listed in load_data("function_words").values() for word in listed.split())
 
 
@@ -113,5 +113,5 @@ def test_stop_words_of_a_region_are_those_of_its_language() -> None:
 )
 def test_a_tag_has_an_english_name(tag: str, name: str) -> None:
     """The exact tag first, then its language, then the tag itself."""
-    assert language_name(tag) == name
+    assert get_language_name(tag) == name
     assert len(load_data("language_names")) >= 30

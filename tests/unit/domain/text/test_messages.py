@@ -38,7 +38,7 @@ def test_an_unknown_language_gets_english() -> None:
 
 def test_readings_are_announced_with_their_subject() -> None:
     """The ambiguous word is put in as it is, braces and all."""
-    assert get_messages("en").introduce_readings("{x}") == "“{x}” can mean:"
+    assert get_messages("en").introduce_meanings("{x}") == "“{x}” can mean:"
     assert "depth deep" in get_messages("ja").go_deeper
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.read.words import find_identifiers
-from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.negation import (
     contradicts_unspaced,
     has_opposite,
@@ -30,7 +30,7 @@ from modules.llm_platform.domain.text.negation import (
 def test_denied_words(text: str, language: str, heads: list[str]) -> None:
     """The word that a negation is about, behind it or, at the end of a clause, before it."""
     words = text.split()
-    content = [word not in stop_words(language) for word in words]
+    content = [word not in load_stop_words(language) for word in words]
     assert list_denied_words(words, content) == heads
 
 

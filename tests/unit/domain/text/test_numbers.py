@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.text.numbers import (
-    compound_numbers,
+    find_compound_numbers,
     find_other_date,
     is_same_number,
     list_numbers,
-    number_words,
+    load_number_words,
 )
 
 
@@ -76,7 +76,7 @@ def test_digits_in_names_and_long_runs_have_no_value() -> None:
     """Digits inside a name are part of it, a run of a thousand digits has no value, words of many languages have one."""
     assert list_numbers("wal2 x86") == []
     assert list_numbers("9" * 1000)[0][0] == {"9" * 1000}
-    assert {number_words()[word] for word in ("three", "drei", "trois", "три")} == {"3"}
+    assert {load_number_words()[word] for word in ("three", "drei", "trois", "три")} == {"3"}
 
 
 @for_each(
@@ -108,7 +108,7 @@ def test_months_are_compared_with_months_and_weekdays_with_weekdays(mine: str, t
 )
 def test_an_english_number_of_several_words_has_one_value(text: str, value: str) -> None:
     """Its words are joined by blanks, hyphens and `and`."""
-    assert [reading for reading, _ in compound_numbers(text, text.lower().replace("-", " ").split())] == [
+    assert [reading for reading, _ in find_compound_numbers(text, text.lower().replace("-", " ").split())] == [
         frozenset({value})
     ]
 
@@ -116,7 +116,7 @@ def test_an_english_number_of_several_words_has_one_value(text: str, value: str)
 @for_each("text", ["twelve gates", "one of them", "of five and six", "nineteen tents", "bone hundred", "a million"])
 def test_words_that_are_no_number_together_are_read_one_by_one(text: str) -> None:
     """Two numbers side by side, a number of one word, and a part of another word are no compound."""
-    assert compound_numbers(text, text.split()) == []
+    assert find_compound_numbers(text, text.split()) == []
 
 
 def test_one_number_is_compared_in_all_its_writings() -> None:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.growth import is_linear
 
-from modules.llm_platform.domain.text.sentences import each_sentence, sentence_spans
+from modules.llm_platform.domain.text.sentences import iterate_sentences, split_sentences
 
 
 def cut(text: str, language: str = "en") -> list[str]:
-    return [text[start:end] for start, end in sentence_spans(text, language)]
+    return [text[start:end] for start, end in split_sentences(text, language)]
 
 
 @for_each(
@@ -52,9 +52,9 @@ def test_a_wide_stop_and_a_capital_letter_need_no_blank(text: str) -> None:
 def test_sentences_are_found_lazily() -> None:
     """The first one of a long text costs nothing of the rest, and all of them are the same."""
     short, text = "One sentence. " * 2000, "One sentence. " * 200_000
-    assert next(each_sentence(text)) == (0, 13)
-    assert is_linear(lambda: next(each_sentence(short)), lambda: next(each_sentence(text)), times=1)
-    assert list(each_sentence(text[:5000])) == sentence_spans(text[:5000])
+    assert next(iterate_sentences(text)) == (0, 13)
+    assert is_linear(lambda: next(iterate_sentences(short)), lambda: next(iterate_sentences(text)), times=1)
+    assert list(iterate_sentences(text[:5000])) == split_sentences(text[:5000])
 
 
 @for_each("blank", ["\xa0", "\u2003", "\u3000", "\u2028"])
@@ -62,13 +62,13 @@ def test_sentences_are_found_lazily() -> None:
 def test_a_wide_blank_before_a_stop_is_a_blank(blank: str, language: str) -> None:
     """The splitter fails on one behind a single letter; pages of typographers hold many."""
     plain = "It is vitamin S . Next comes B."
-    assert sentence_spans(plain.replace("S ", f"S{blank}"), language) == sentence_spans(plain, language)
+    assert split_sentences(plain.replace("S ", f"S{blank}"), language) == split_sentences(plain, language)
 
 
 @given(st.text(alphabet=st.sampled_from("aZ_.( )\n!。é1\xa0\u2003"), max_size=200))
 def test_spans_are_in_order_and_leave_out_blanks_only(text: str) -> None:
     """They never overlap, never begin or end with a blank, and hold every other character."""
-    spans = sentence_spans(text)
+    spans = split_sentences(text)
     assert all(start < end for start, end in spans)
     assert all(mine[1] <= theirs[0] for mine, theirs in itertools.pairwise(spans))
     assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())

@@ -87,7 +87,11 @@ async def test_a_question_about_the_rows_of_a_table_gets_all_of_them(folder: Pat
     (folder / "table.csv").write_text(f"name,failures,state\n{table}")
     (folder / "longer.csv").write_text(f"name,failures,state\n{table * 26}")
     lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    (folder / "text.md").write_text(f"# Gateways\n\n| name | failures | state |\n|---|---|---|\n{lines}")
+    prose = (
+        "A text about the gateways that this house has had, and about those that failed in the year before it was built. "
+        * 2
+    )
+    (folder / "text.md").write_text(f"# Gateways\n\n{prose}\n\n| name | failures | state |\n|---|---|---|\n{lines}")
     adapter = make()
     answer = await search(adapter, "Which gateway has the most failures?")
     assert {item.title: item.is_whole for item in answer.results} == {"table": True, "longer": False, "Gateways": False}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Vector
-from modules.llm_platform.domain.retrieval.mean_centering import mean_vector
+from modules.llm_platform.domain.retrieval.mean_centering import compute_mean_vector
 
 MEAN_PASSAGES: Final = 2000  # the mean of the vectors is computed once there are this many
 
@@ -34,4 +34,4 @@ async def collect_mean(
         passages += sum(len(embedded) for _, embedded in batch.documents)
         if passages >= MEAN_PASSAGES:
             break
-    return first, mean_vector([vector for batch in first for vector in batch.vectors])
+    return first, compute_mean_vector([vector for batch in first for vector in batch.vectors])

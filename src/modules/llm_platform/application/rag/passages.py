@@ -9,8 +9,8 @@ from uuid import UUID, uuid5
 from modules.llm_platform.domain.dtos import indexing_dtos as dtos
 from modules.llm_platform.domain.dtos.retrieval_dtos import IndexedDocument, Passage
 from modules.llm_platform.domain.retrieval.chunking import HEADING_SEPARATOR, MAX_WORDS, split_chunks
-from modules.llm_platform.domain.text.language import detect
-from modules.llm_platform.domain.text.page_starts import part_starts
+from modules.llm_platform.domain.text.language import detect_language
+from modules.llm_platform.domain.text.page_starts import cut_page_starts
 
 OVERLAP_WORDS: Final = 30  # two adjacent passages share this much, in complete sentences
 LABEL_SEARCH_CHARS: Final = 400  # a heading in this part of the passage is not repeated in its label
@@ -39,7 +39,7 @@ def fingerprint(digest: str) -> str:
 
 def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: str | None = None) -> ChunkedDocument:
     """Split the text into passages of about MAX_WORDS that start at headings and end at sentences; none for an empty text."""
-    lang = read.lang or detect(read.text[:LANGUAGE_SAMPLE_CHARS])
+    lang = read.lang or detect_language(read.text[:LANGUAGE_SAMPLE_CHARS])
     fields = {**read.fields, "doc_id": (doc_id,)}
     if lang and "lang" not in fields:
         fields["lang"] = (lang,)
@@ -65,7 +65,7 @@ def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: st
                 lang=lang,
                 fields=fields,
                 label=label,
-                pages=part_starts(read.pages, span.start, span.end),
+                pages=cut_page_starts(read.pages, span.start, span.end),
             )
         )
         occurrences[text] += 1

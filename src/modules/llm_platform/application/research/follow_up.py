@@ -40,7 +40,7 @@ from modules.llm_platform.domain.research.decomposition import decompose_questio
 from modules.llm_platform.domain.research.follow_up import refers_to_thread, standalone_by_rules
 from modules.llm_platform.domain.research.long_message import is_excerpt
 from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, is_query, select_questions
-from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, language_name
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect_language, get_language_name
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
@@ -126,7 +126,9 @@ class FollowUps:
                 raise PreviousResearchNotFoundError
             return found if found and found.turns else None
         last = _limit_turns(request.history)
-        return StoredTurns(turns=tuple(map(_shorten, last)), language=detect(" ".join(turn.question for turn in last)))
+        return StoredTurns(
+            turns=tuple(map(_shorten, last)), language=detect_language(" ".join(turn.question for turn in last))
+        )
 
     async def stored_answer(self, owner: str, request_id: str) -> str:
         """Return the beginning of an earlier answer; empty for the answer to a ShortMessage.
@@ -158,7 +160,7 @@ class FollowUps:
         return replace(
             understood,
             turns=before.turns,
-            language=request.language or detect(understood.query) or language,
+            language=request.language or detect_language(understood.query) or language,
             sources=sources.sources if sources is not None and before.scope == _read_scope(request) else (),
             degraded=degraded,
         )
@@ -274,7 +276,7 @@ def make_follow_up_prompt(request: ResearchRequest, turns: Sequence[Turn], langu
         message = f"{message[: MAX_READ_CHARS // 2]}{MIDDLE_CUT}{message[-MAX_READ_CHARS // 2 :]}"
     message = neutralise(message)
     fence = fence_line(request.query, said, *filter(None, [message]))
-    rules = (_MESSAGE_RULES if message else _RULES).format(fence=fence, language=language_name(language))
+    rules = (_MESSAGE_RULES if message else _RULES).format(fence=fence, language=get_language_name(language))
     asked = f"{fence}\n{message}\n{fence}\n\nIts question, as a program found it" if message else "Last question"
     if request.depth == "deep":
         rules += _PLAN.format(count=MAX_QUESTIONS)

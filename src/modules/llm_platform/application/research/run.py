@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, Turn
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.privacy.egress_log import EgressLog
-from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect_language
 
 EmitEvent = Callable[[ResearchEvent], None]
 StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
@@ -126,4 +126,4 @@ class Run:
 
 def detect_request_language(request: ResearchRequest) -> str | None:
     """Return the language of the request, else of its question; None if unknown."""
-    return request.language or detect(request.query)
+    return request.language or detect_language(request.query)

@@ -116,7 +116,7 @@ def _compare_words_alone(response: ResearchResponse, checker: CitationChecker, s
     is_read = any(citation.checked_by == "encoder" for citation in response.citations)
     differing = {_place(one) for one in checked.citations} ^ {_place(one) for one in response.citations}
     needs_model = is_read or any(map(trailing.may_cite, differing))
-    doubts = checker.doubts(MAX_SEALED_CITATIONS) if needs_model else ()
+    doubts = checker.list_doubts(MAX_SEALED_CITATIONS) if needs_model else ()
     return _ByWords(text, checked, trailing, doubts, is_read, needs_model)
 
 
@@ -141,7 +141,7 @@ class _Comparison:
         self._read = {_place(citation): citation for citation in by_model.citations} if by_model else {}
         self._by_words, self._by_model, self._is_degraded = by_words, by_model, is_degraded
         self._signal, self._trailing = signal, by_words.trailing
-        self._doubts = {(doubt.key[0], doubt.key[3]): doubt for doubt in by_words.doubts}
+        self._doubts = {(doubt.key.claim, doubt.key.source): doubt for doubt in by_words.doubts}
         self._said = {(sentence.start, sentence.end): sentence for sentence in by_words.text.sentences}
         self._added = AddedText(response.synthesis, response.metadata.language)
         is_judged = any(citation.checked_by == "model" for citation in self._recorded)

@@ -26,7 +26,7 @@ from modules.llm_platform.domain.ports.tracing import traced
 from modules.llm_platform.domain.telemetry.metrics import ANSWER_CHECK_DURATION, CHECKED_SENTENCES
 from modules.llm_platform.domain.telemetry.spans import CHECK_SPAN, DEGRADED, SOURCES
 from modules.llm_platform.domain.text.scripts import replace_surrogates
-from modules.llm_platform.domain.text.sentences import sentence_spans
+from modules.llm_platform.domain.text.sentences import split_sentences
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class AnswerCheckService:
         evidence = await self._compare_text(answer[:MAX_VERIFIED_CHARS], material)
         if len(answer) <= MAX_VERIFIED_CHARS:
             return evidence
-        unread = len(await asyncio.to_thread(sentence_spans, answer[MAX_VERIFIED_CHARS:]))
+        unread = len(await asyncio.to_thread(split_sentences, answer[MAX_VERIFIED_CHARS:]))
         counts = evidence.counts._replace(unchecked=evidence.counts.unchecked + unread)
         degraded = (*evidence.degraded, Degraded(component=COMPONENT, reason=TOO_LONG))
         return replace(evidence, counts=counts, degraded=degraded)
@@ -174,7 +174,7 @@ def count_evidence(sentences: Sequence[VerifiedSentence], *, is_late: bool = Fal
 
 
 def _leave_unchecked(text: str, reason: str) -> AnswerEvidence:
-    counts = EvidenceCounts(unchecked=len(sentence_spans(text)))
+    counts = EvidenceCounts(unchecked=len(split_sentences(text)))
     return AnswerEvidence(counts, degraded=(Degraded(component=COMPONENT, reason=reason),))
 
 

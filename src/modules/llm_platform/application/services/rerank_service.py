@@ -7,7 +7,7 @@ from typing import Final
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RankedDocument, Vector
 from modules.llm_platform.domain.ports.embedder import IEmbedder
-from modules.llm_platform.domain.retrieval.bm25 import bm25_scores
+from modules.llm_platform.domain.retrieval.bm25 import score_by_bm25
 from modules.llm_platform.domain.retrieval.score_fusion import scale_by_distribution
 
 SCORE_DIGITS: Final = 6
@@ -34,7 +34,7 @@ class RerankService:
 
 
 def _rank(query: str, documents: Sequence[str], vectors: Sequence[Vector | None]) -> list[RankedDocument]:
-    lists = [scale_by_distribution(bm25_scores(documents, query))]
+    lists = [scale_by_distribution(score_by_bm25(documents, query))]
     if vectors and (asked := vectors[0]) is not None:
         lists.append(
             scale_by_distribution([0.0 if found is None else sum(map(mul, asked, found)) for found in vectors[1:]])

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
 from modules.llm_platform.domain.dtos.page_dtos import PageLink
 from modules.llm_platform.domain.exceptions import PageTimeoutError
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
-from modules.llm_platform.domain.retrieval.bm25 import passage_words, question_words
+from modules.llm_platform.domain.retrieval.bm25 import make_passage_vector, make_question_vector
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from modules.llm_platform.domain.urls.url_pattern import UrlPattern
 from shared.exceptions import AppException
@@ -105,7 +105,7 @@ class _Crawl:
         self._request = request
         self._root = reader.address(request.url)
         self._scope = SiteScope(request, self._root)
-        self._wanted = set(question_words(request.instructions).indices) if request.instructions else set()
+        self._wanted = set(make_question_vector(request.instructions).indices) if request.instructions else set()
         self._reads = asyncio.Semaphore(MAX_CONCURRENT_READS)
         self._found = {canonical_url(self._root): self._root}
         self._read: set[str] = set()  # canonical addresses after redirects
@@ -185,7 +185,7 @@ class _Crawl:
 
         def count_shared_words(link: PageLink) -> int:
             words = f"{link.text} {_PATH_WORDS.sub(' ', unquote(urlsplit(link.url).path))}"
-            return len(self._wanted.intersection(passage_words(words).indices))
+            return len(self._wanted.intersection(make_passage_vector(words).indices))
 
         return sorted(links, key=count_shared_words, reverse=True)
 

@@ -76,7 +76,7 @@ class SentenceCheck:
     def settle(self, sources: Iterable[Source]) -> list[int]:
         """Take sources that were read, or could not be. Returns the positions of the sentences that are checked now."""
         for source in sources:
-            self._checker.replace(source)
+            self._checker.replace_source(source)
             self._settled.add(source.index)
         is_ready = [bool(part.numbers) and part.numbers <= self._settled for part in self._open]
         ready = list(compress(self._open, is_ready))

@@ -1,6 +1,8 @@
-"""Check an answer against the sources that it cites: for each sentence and source the best quote and a verdict.
+"""Check an answer against the sources that it cites: for each sentence and source, find the best quote and a verdict.
 
-Words, numbers, names, dates and negations are compared. Where these leave a doubt, a support model may decide.
+`CitationChecker.check` reads the answer into sentences (`read.sentences`), and each sentence into a `Claim` (`read.claims`).
+`compare.verdicts.judge` compares the claim with the source and returns a `Judgement`: "It opened in 1890 [1]" is refuted by "It
+opened in 1980". Where the words leave a doubt, a support model may decide (`compare.meaning`).
 """
 
 import html
@@ -9,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cache
 
-from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare
+from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare_source
 from modules.llm_platform.domain.citations.compare.changes import find_claimed_place
-from modules.llm_platform.domain.citations.compare.meaning import Doubt, Key, decide
+from modules.llm_platform.domain.citations.compare.meaning import CheckKey, Doubt, decide
 from modules.llm_platform.domain.citations.compare.model_verdicts import find_highest_verdict
 from modules.llm_platform.domain.citations.compare.score import read_weights
 from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement, judge, score_support
@@ -20,11 +22,11 @@ from modules.llm_platform.domain.citations.read.sentences import AnswerSentence,
 from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation, Difference, TextSpan, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
-from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.text.page_starts import find_page
 from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
-from modules.llm_platform.domain.text.tokens import fold, words
+from modules.llm_platform.domain.text.tokens import fold, split_words
 from modules.llm_platform.domain.urls.canonical_url import quote_url
 
 MIN_STATEMENT_WORDS = 4  # shorter sentences need no source
@@ -67,7 +69,7 @@ class CitationChecker:
     """Checks answers against one set of sources. Each source is prepared once, when it is first cited.
 
     Judgements are cached by sentence, so checking a growing answer again costs little. A support model may decide some of them:
-    it reads `doubts` and reports with `weigh`, and the next check has its verdicts.
+    it reads `list_doubts` and reports with `record_log_odds`, and the next check has its verdicts.
     """
 
     def __init__(self, sources: Sequence[Source], language: str, check_stop: Callable[[], None] = lambda: None) -> None:
@@ -80,20 +82,20 @@ class CitationChecker:
         self._capitals_name = self._primary not in NOUNS_ARE_CAPITALISED
         self._claims: dict[str, Claim] = {}  # only the last claim: more would cost the garbage collector 3 % of a check
         self._prepared: dict[int, SourceText] = {}
-        self._judged: dict[Key, tuple[Span, Judgement]] = {}
-        self._doubted: dict[Key, None] = {}  # keys that a support model may decide, in the order of the answer
-        self._settled: set[Key] = set()  # keys that it has read, or that it cannot read
+        self._judged: dict[CheckKey, Judgement] = {}
+        self._doubted: dict[CheckKey, None] = {}  # keys that a support model may decide, in the order of the answer
+        self._settled: set[CheckKey] = set()  # keys that it has read, or that it cannot read
         self._quotes: dict[tuple[int, Span], tuple[str, str | None]] = {}
 
     def prepare(self) -> None:
         """Prepare all texts now. Not safe to call while another thread uses this checker."""
         self._prepare(self._sources)
 
-    def replace(self, source: Source) -> None:
+    def replace_source(self, source: Source) -> None:
         """Replace the text of a source. Sentences that cite it are judged again."""
         self._sources[source.index] = source
         self._prepared.pop(source.index, None)
-        for key in [key for key in self._judged if key[-1] == source.index]:
+        for key in [key for key in self._judged if key.source == source.index]:
             del self._judged[key]
             self._doubted.pop(key, None)
             self._settled.discard(key)
@@ -108,7 +110,7 @@ class CitationChecker:
 
     def check_text(self, text: AnswerText) -> CheckedAnswer:
         """Check the sentences of an answer, or of a part of one that ends with a paragraph."""
-        cited = self._prepare_cited(text)
+        prepared = self._prepare_cited(text)
         numbers = [sentence.cited for sentence in text.sentences]
         by_author = [set(sentence.cited_by_author) for sentence in text.sentences]
         for position, number in self._assign_trailing_markers(text):
@@ -116,19 +118,19 @@ class CitationChecker:
             numbers[position] = tuple(dict.fromkeys((*numbers[position], number)))
         citations = tuple(
             self._make_citation(sentence, number, is_by_author=number in named)
-            for sentence, sources, named in zip(text.sentences, numbers, by_author, strict=True)
-            for number in sources
+            for sentence, cited, named in zip(text.sentences, numbers, by_author, strict=True)
+            for number in cited
             if number in self._sources
         )
         unmarked = [
             sentence
-            for position, (sentence, sources) in enumerate(zip(text.sentences, numbers, strict=True))
-            if not sources and position not in text.labels
+            for position, (sentence, cited) in enumerate(zip(text.sentences, numbers, strict=True))
+            if not cited and position not in text.labels
         ]
-        uncited = list(filter(self.is_statement, unmarked)) or (
-            [] if citations else list(filter(self._makes_statement, unmarked))
-        )
-        return CheckedAnswer(citations, tuple((sentence.start, sentence.end) for sentence in uncited), frozenset(cited))
+        uncited = list(filter(self.is_statement, unmarked))
+        if not uncited and not citations:
+            uncited = list(filter(self._makes_statement, unmarked))  # such as an answer that is only "Yes."
+        return CheckedAnswer(citations, tuple((one.start, one.end) for one in uncited), frozenset(prepared))
 
     def check_early(self, sentences: Sequence[AnswerSentence]) -> list[tuple[str, Citation]]:
         """Judge these sentences before the answer is complete. `check` then uses the cached judgements.
@@ -148,7 +150,7 @@ class CitationChecker:
         """True if a support model may decide some of the cited sentences."""
         return bool(self._doubted)
 
-    def doubts(self, limit: int) -> list[Doubt]:
+    def list_doubts(self, limit: int) -> list[Doubt]:
         """Return the first cited sentences that a support model may decide, at most `limit`, each with the passage to read."""
         found: list[Doubt] = []
         for key in list(self._doubted):
@@ -161,17 +163,16 @@ class CitationChecker:
                 self._settled.add(key)
         return found
 
-    def _find_doubt(self, key: Key) -> Doubt | None:
+    def _find_doubt(self, key: CheckKey) -> Doubt | None:
         """Return the claim and the passage that a support model reads; None if it may not decide, or if no passage is found.
 
         If the source has no word of the claim, a short source is read as a whole. If both are in English, it is not read,
         because it then says something else.
         """
-        said, _, clauses, number = key
-        span, judgement = self._judged[key]
-        source = self._prepared[number]
-        claim = self._read_claim(said if judgement.verdict == "supported" or not clauses else " ".join(clauses))
-        is_english = self._reads_as_english(number)
+        judgement, source = self._judged[key], self._prepared[key.source]
+        has_claim_only = judgement.verdict == "supported" or not key.clauses
+        claim = self._read_claim(key.claim if has_claim_only else " ".join(key.clauses))
+        is_english = self._reads_as_english(key.source)
         limit = (
             MAX_PASSAGE_CHARS
             if is_english
@@ -182,33 +183,32 @@ class CitationChecker:
             return None
         read = source.collect_text(passage, limit) if passage else " ".join(whole.split())
         first = len(source.text) - len(source.text.lstrip())
-        quote = span if passage else (first, first + len(whole))
-        allowed = find_highest_verdict(judgement.verdict, html.unescape(said), source.text[slice(*quote)])
+        quote = judgement.quote if passage else (first, first + len(whole))
+        allowed = find_highest_verdict(judgement.verdict, html.unescape(key.claim), source.text[slice(*quote)])
         highest = min(allowed, judgement.highest, key=RANK.__getitem__)
         if judgement.is_without_words and highest != "supported":  # another figure, or a clause that nobody cites
             return None
-        return Doubt(key, claim.text, html.unescape(read), span, judgement, highest, is_english, quote)
+        return Doubt(key, claim.text, html.unescape(read), judgement, highest, is_english, quote)
 
-    def _is_in_doubt(self, key: Key) -> bool:
+    def _is_in_doubt(self, key: CheckKey) -> bool:
         """Return whether a support model may decide a citation that the words have not decided.
 
         It must know both languages. If no word is shared, it decides neither table rows nor pairs in English.
         """
-        _, judgement = self._judged[key]
-        _, cells, _, number = key
+        judgement = self._judged[key]
         if not self._is_read or judgement.is_final or key in self._settled:
             return False
-        if self._prepared[number].language not in (None, *READ_LANGUAGES):
+        if self._prepared[key.source].language not in (None, *READ_LANGUAGES):
             return False
-        return not (judgement.is_without_words and (cells or self._reads_as_english(number)))
+        return not (judgement.is_without_words and (key.cells or self._reads_as_english(key.source)))
 
     def _reads_as_english(self, number: int) -> bool:
         return self._primary == ENGLISH and self._prepared[number].language in (None, ENGLISH)
 
-    def weigh(self, doubt: Doubt, log_odds: float) -> None:
+    def record_log_odds(self, doubt: Doubt, log_odds: float) -> None:
         """Record the result of a support model: the log-odds that the passage supports the claim."""
         key = doubt.key
-        if self._judged.get(key) == (doubt.span, doubt.judgement):  # its source may have been replaced
+        if self._judged.get(key) == doubt.judgement:  # its source may have been replaced
             self._judged[key] = decide(doubt, log_odds)
             self._doubted.pop(key, None)
             self._settled.add(key)
@@ -220,11 +220,7 @@ class CitationChecker:
     def find_source(self, sentence: AnswerSentence) -> int | None:
         """Return the source that supports a statement best, or None. Only sources with most of its words are tried."""
         self._prepare(self._sources)
-        claim = self._read_claim(sentence.claim)
-        known = [(source.measure_known_share(claim), -number) for number, source in self._prepared.items()]
-        tried = [
-            -number for share, number in sorted(known, reverse=True)[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE
-        ]
+        tried = self._list_likely_sources(sentence, self._prepared)
         score, number = max(((self._score_support(sentence, number), -number) for number in tried), default=(0.0, 0))
         return -number if score >= MIN_FOUND_SCORE else None
 
@@ -235,13 +231,9 @@ class CitationChecker:
         """
         numbers = set(self._sources) if among is None else set(among).intersection(self._sources)
         self._prepare(numbers)
-        claim = self._read_claim(sentence.claim)
         self._check_stop()
-        known = sorted(
-            ((self._prepared[number].measure_known_share(claim), -number) for number in numbers), reverse=True
-        )
-        tried = [-number for share, number in known[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE]
-        judged = {number: self._judge(sentence, number, is_shown=False)[1] for number in tried}
+        tried = self._list_likely_sources(sentence, numbers)
+        judged = {number: self._judge(sentence, number, is_shown=False) for number in tried}
         best = max(
             judged,
             key=lambda number: (RANK[_decide_verdict(self._sources[number], judged[number])], judged[number].score),
@@ -249,11 +241,19 @@ class CitationChecker:
         )
         return None if best is None else self._make_citation(sentence, best, is_by_author=False)
 
+    def _list_likely_sources(self, sentence: AnswerSentence, numbers: Iterable[int]) -> list[int]:
+        """Return the prepared sources that have most words of a statement, best first, at most MAX_TRIED_SOURCES."""
+        claim = self._read_claim(sentence.claim)
+        known = sorted(
+            ((self._prepared[number].measure_known_share(claim), -number) for number in numbers), reverse=True
+        )
+        return [-number for share, number in known[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE]
+
     def _score_support(self, sentence: AnswerSentence, number: int) -> float:
         """Return the score of the source if it supports the sentence, else 0. Scores below MIN_FOUND_SCORE may be 0 too."""
         if not sentence.cells:
             return score_support(self._read_claim(sentence.claim), self._prepared[number], MIN_FOUND_SCORE)
-        judgement = self._judge(sentence, number, is_shown=False)[1]
+        judgement = self._judge(sentence, number, is_shown=False)
         return judgement.score if judgement.verdict == "supported" else 0.0
 
     def is_statement(self, sentence: AnswerSentence) -> bool:
@@ -288,7 +288,7 @@ class CitationChecker:
     def _may_be_meant(self, sentence: AnswerSentence, number: int) -> bool:
         if sentence.cited:
             return number in sentence.cited
-        return self.is_statement(sentence) and self._judge(sentence, number)[1].verdict == "supported"
+        return self.is_statement(sentence) and self._judge(sentence, number).verdict == "supported"
 
     def _prepare_cited(self, text: AnswerText) -> set[int]:
         """Return the numbers of the sources that a text cites, and prepare these sources."""
@@ -297,35 +297,41 @@ class CitationChecker:
         self._prepare(cited)
         return cited
 
-    def _judge(self, sentence: AnswerSentence, number: int, *, is_shown: bool = True) -> tuple[Span, Judgement]:
-        """Return the quote and the judgement on a sentence and a prepared source.
+    def _judge(self, sentence: AnswerSentence, number: int, *, is_shown: bool = True) -> Judgement:
+        """Return the judgement on a sentence and a prepared source.
 
-        A source that is cited in the middle of a sentence may support only its clause. Then the judgement on the clause counts,
-        but it is partial at best if another clause has no marker. `is_shown` is False if the judgement is only compared with
-        others, so a support model need not decide it.
+        `is_shown` is False if the judgement is only compared with others, so a support model need not decide it.
         """
-        texts = tuple((cell.text, cell.with_heads) for cell in sentence.list_cells(number))
+        cells = tuple((cell.text, cell.with_heads) for cell in sentence.list_cells(number))
         clauses = tuple(clause.text for clause in sentence.list_clauses(number))
-        key = (sentence.claim, texts, clauses, number)
+        key = CheckKey(sentence.claim, cells, clauses, number)
         if key not in self._judged:
             self._check_stop()
-            source = self._prepared[number]
-            cells = [(self._read_claim(cell), self._read_claim(with_heads)) for cell, with_heads in texts]
-            found = judge(self._read_claim(sentence.claim), source, self._language, cells)
-            if clauses and found[1].verdict in ("partial", "unsupported"):
-                of_clauses = [judge(self._read_claim(clause), source, self._language) for clause in clauses]
-                found = max(found, _extend_to_sentence(sentence, *min(of_clauses, key=_rank)), key=_rank)
-                if not all(clause.cited for clause in sentence.clauses):
-                    found = found[0], replace(found[1], highest="partial")
-            self._judged[key] = found
+            self._judged[key] = self._judge_key(key, is_all_cited=all(clause.cited for clause in sentence.clauses))
         if is_shown and self._is_in_doubt(key):
             self._doubted[key] = None
         return self._judged[key]
 
+    def _judge_key(self, key: CheckKey, *, is_all_cited: bool) -> Judgement:
+        """Return the judgement on the whole sentence, or on its weakest clause if that is better.
+
+        A source that is cited in the middle of a sentence may support only its clause. If another clause has no marker
+        (`is_all_cited` is False), the sentence is then partial at best.
+        """
+        source = self._prepared[key.source]
+        cells = [(self._read_claim(cell), self._read_claim(with_heads)) for cell, with_heads in key.cells]
+        judgement = judge(self._read_claim(key.claim), source, self._language, cells)
+        if not key.clauses or judgement.verdict not in ("partial", "unsupported"):
+            return judgement
+        of_clauses = [judge(self._read_claim(clause), source, self._language) for clause in key.clauses]
+        weakest = _extend_to_sentence(min(of_clauses, key=_rank), is_all_cited=is_all_cited)
+        better = max(judgement, weakest, key=_rank)
+        return better if is_all_cited else replace(better, highest="partial")
+
     def _read_claim(self, text: str) -> Claim:
         claim = self._claims.get(text)
         if claim is None:
-            claim = Claim(html.unescape(text), stop_words(self._language), capitals_name=self._capitals_name)
+            claim = Claim(html.unescape(text), load_stop_words(self._language), capitals_name=self._capitals_name)
             self._claims = {text: claim}
         return claim
 
@@ -334,14 +340,13 @@ class CitationChecker:
             if number not in self._prepared:
                 self._check_stop()
                 source = self._sources[number]
-                self._prepared[number] = prepare(source.text, source.title, self._language)
+                self._prepared[number] = prepare_source(source.text, source.title, self._language)
 
     def _make_citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
-        judged, judgement = self._judge(sentence, number)
-        source = self._sources[number]
-        span = self._leave_out_heading(judged, number, html.unescape(sentence.claim))
+        judgement, source = self._judge(sentence, number), self._sources[number]
+        span = self._leave_out_heading(judgement.quote, number, html.unescape(sentence.claim))
         if judgement.change and judgement.change.found[0] < span[0]:
-            span = judged  # The difference is in the heading.
+            span = judgement.quote  # The difference is in the heading.
         quote, link = self._make_quote(source, span)
         page = find_page(source.pages, span[0]) if quote else None
         return Citation(
@@ -407,9 +412,9 @@ class CitationChecker:
         if headings is None or headings.end() == span[1]:
             return span
         said, above, below = (
-            set(map(fold, words(part))) for part in (claim, headings[0], text[headings.end() : span[1]])
+            set(map(fold, split_words(part))) for part in (claim, headings[0], text[headings.end() : span[1]])
         )
-        needed = (said & above) - below - stop_words(self._language)
+        needed = (said & above) - below - load_stop_words(self._language)
         return span if needed else (headings.end(), span[1])
 
     def _make_quote(self, source: Source, span: Span) -> tuple[str, str | None]:
@@ -427,20 +432,20 @@ def _is_pair(mine: str, theirs: str) -> bool:
     return is_short and ". " not in theirs and mine.casefold() != theirs.casefold()
 
 
-def _rank(found: tuple[Span, Judgement]) -> int:
-    return RANK[found[1].verdict]
+def _rank(judgement: Judgement) -> int:
+    return RANK[judgement.verdict]
 
 
-def _extend_to_sentence(sentence: AnswerSentence, span: Span, judgement: Judgement) -> tuple[Span, Judgement]:
+def _extend_to_sentence(judgement: Judgement, *, is_all_cited: bool) -> Judgement:
     """Turn the judgement on a clause into a judgement on the sentence. It is partial at best if a clause has no marker.
 
     The change is dropped, because its offsets count from the beginning of the clause.
     """
-    if judgement.verdict == "supported" and not all(clause.cited for clause in sentence.clauses):
+    if judgement.verdict == "supported" and not is_all_cited:
         judgement = replace(
             judgement, verdict="partial", score=round(min(judgement.score, read_weights().supported), 2)
         )
-    return span, replace(judgement, change=None, is_verbatim=False)
+    return replace(judgement, change=None, is_verbatim=False)
 
 
 def _decide_verdict(source: Source, judgement: Judgement) -> Verdict:

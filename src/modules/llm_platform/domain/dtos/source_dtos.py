@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
-from modules.llm_platform.domain.text.language import detect_certain
+from modules.llm_platform.domain.text.language import detect_certain_language
 from modules.llm_platform.domain.text.page_starts import PageStarts
 
 TextKind = Literal["page", "snippet", "document"]
@@ -72,7 +72,7 @@ class SourceRef(BaseModel, frozen=True):
             title=source.title,
             url=source.url,
             extraction=source.extraction,
-            language=detect_certain(source.text[:DETECT_CHARS]),
+            language=detect_certain_language(source.text[:DETECT_CHARS]),
         )
 
 

@@ -25,7 +25,7 @@ class Chain:
 
 def find_best_chains(found: Statements, enough: float) -> list[Chain]:
     """Return the chains, best first. Where one sentence has all that is needed (`enough`), none of two is looked for."""
-    quotable = [statement for statement in found.all if statement.candidate.fit]
+    quotable = [statement for statement in found.all if statement.candidate.has_usable_form]
     best = sorted(quotable, key=lambda statement: -statement.value)[:BEGINNINGS]
     chains = [Chain((statement,), statement.value, statement.value) for statement in best]
     if best and best[0].value >= enough:
@@ -63,12 +63,16 @@ def _links(
                 in_title = second.title.folded.startswith(name)
                 linked[id(second)] = (second, in_title or linked.get(id(second), (second, False))[1])
     for second, in_title in linked.values():
-        met = dict(first.candidate.met)
-        gained = [(number, credit) for number, credit in second.candidate.met.items() if credit > met.get(number, 0.0)]
+        term_credits = dict(first.candidate.credits)
+        gained = [
+            (number, credit)
+            for number, credit in second.candidate.credits.items()
+            if credit > term_credits.get(number, 0.0)
+        ]
         if not gained:
             continue
-        met.update(gained)
-        coverage = found.coverage(met)
+        term_credits.update(gained)
+        coverage = found.coverage(term_credits)
         if coverage > first.value:
             yield Chain((first, second), coverage, coverage + LINK_VALUE + TITLE_LINK_VALUE * in_title)
 

@@ -22,7 +22,7 @@ from modules.llm_platform.domain.extractive.question import Question, TermMatche
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
 from modules.llm_platform.domain.extractive.sentences import Sentence, read_source_blocks
 from modules.llm_platform.domain.extractive.voices import find_sides
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 # Coverage from which a row is answered. From 0.75, 36 of 100 questions of HotpotQA were called answered whose support was
@@ -75,7 +75,7 @@ class LedgerReader:
     """
 
     def __init__(self, questions: Sequence[str], language: str) -> None:
-        self._questions = [read_question(question, detect(question) or language) for question in questions]
+        self._questions = [read_question(question, detect_language(question) or language) for question in questions]
         self._matchers = [TermMatcher(question.terms) for question in self._questions]
         self._relevance = make_relevance(self._questions)
         self._language = language
@@ -118,13 +118,15 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     if not chains:
         return ReadRow(EvidenceRow(question=question, words=words, needs=needs))
     best = chains[0]
-    met = {number for one in best.statements for number, credit in one.candidate.met.items() if credit >= HAS_TERM}
+    matched = {
+        number for one in best.statements for number, credit in one.candidate.credits.items() if credit >= HAS_TERM
+    }
     chosen = list_best_statements(chains, MAX_QUOTES)
     if len(best.statements) < 2:  # the best sentence answers alone
         chosen = chosen[:1]
     state: RowState = "open"
     if best.coverage >= ANSWERS_FROM:
-        state = "answered" if best.coverage >= ANSWERED_FROM and _has_asked_kind(found.question, met) else "partly"
+        state = "answered" if best.coverage >= ANSWERED_FROM and _has_asked_kind(found.question, matched) else "partly"
     voices: dict[int, int] = {}  # id of a statement that is disputed
     asks_for_figure = found.question.asks_what or bool({"number", "date"}.intersection(needs))
     if conflict := _conflict(found, of_figures=asks_for_figure):
@@ -138,10 +140,10 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     row = EvidenceRow(
         question=question, words=words, needs=needs, quotes=quotes, coverage=round(best.coverage, 3), state=state
     )
-    return ReadRow(row, frozenset(terms[number].word for number in met), chains, found)
+    return ReadRow(row, frozenset(terms[number].word for number in matched), chains, found)
 
 
-def _has_asked_kind(question: Question, met: Collection[int]) -> bool:
+def _has_asked_kind(question: Question, matched: Collection[int]) -> bool:
     """Return whether these terms include the kind of thing that is asked for.
 
     Without this check, a sentence on the subject of a long question covers it with all of its words but this one.
@@ -151,7 +153,7 @@ def _has_asked_kind(question: Question, met: Collection[int]) -> bool:
         for kind in _ASKED_KIND.findall(question.text)
         for term in read_question(kind, question.language).terms
     }
-    return not asked or any(term.word in asked for number, term in enumerate(question.terms) if number in met)
+    return not asked or any(term.word in asked for number, term in enumerate(question.terms) if number in matched)
 
 
 def _conflict(found: Statements, *, of_figures: bool) -> tuple[Statement, Statement] | None:
@@ -194,7 +196,7 @@ def evidence_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> l
     found: dict[str, Quote] = {}
     for quote in (quote for row in rows for quote in row.quotes):
         if source := by_address.get(canonical_url(quote.url)):
-            sentence = Sentence(quote.text, len(found), heading="", item=False, is_complete=True)
+            sentence = Sentence(quote.text, len(found), heading="", is_item=False, is_complete=True)
             found.setdefault(quote.text, Quote(sentence, source))
     return list(found.values())
 

@@ -39,7 +39,7 @@ def list_further_queries(statements: Statements) -> list[NamedQuery]:
     )
     for value, passage in valued[:PASSAGES]:
         terms = enumerate(statements.question.terms)
-        left_open = " ".join(term.word for number, term in terms if passage.met.get(number, 0.0) < HAS_TERM)
+        left_open = " ".join(term.word for number, term in terms if passage.credits.get(number, 0.0) < HAS_TERM)
         for name, share in _names(passage, left_open, statements):
             if name.folded not in best or best[name.folded][0] < value * share:
                 best[name.folded] = (value * share, name.text, left_open)

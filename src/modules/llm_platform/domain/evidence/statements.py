@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, met_terms
+from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, match_terms
 from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Question, TermMatcher
-from modules.llm_platform.domain.extractive.scoring import weigh
-from modules.llm_platform.domain.text.language import stop_words
-from modules.llm_platform.domain.text.tokens import fold, normalize, words
+from modules.llm_platform.domain.extractive.scoring import weigh_terms
+from modules.llm_platform.domain.text.language import load_stop_words
+from modules.llm_platform.domain.text.tokens import fold, normalize, split_words
 
 HAS_TERM = 0.5  # credit from which a sentence counts as having a term
 MIN_NAME_CHARS = 3
@@ -37,7 +37,7 @@ class Name:
 
     @classmethod
     def of(cls, text: str) -> Name:
-        return cls(text, normalize(text), tuple(words(text)))
+        return cls(text, normalize(text), tuple(split_words(text)))
 
 
 class SourceNames:
@@ -115,16 +115,19 @@ class Statements:
     ) -> None:
         """Compare sources with a question. `candidates` are the sentences of each source, compared by the `matcher`."""
         self.question = question
-        weights = weigh(question, [candidate for found in candidates for candidate in found]).subject
+        weights = weigh_terms(question, [candidate for found in candidates for candidate in found]).subject
         strong = [
             term.weight > WEAK_WEIGHT for term in question.terms
         ]  # words about the form of the answer need no quote
         self.weights = [weight * kept for weight, kept in zip(weights, strong, strict=True)] if any(strong) else weights
         self._total = sum(self.weights)
-        self._known = frozenset(words(question.text)) | stop_words(question.language) | stop_words("en")
+        self._known = frozenset(split_words(question.text)) | load_stop_words(question.language) | load_stop_words("en")
         self._matcher = matcher
         self.by_source = [
-            (source, [Statement(one, source, position, self.coverage(one.met)) for position, one in enumerate(found)])
+            (
+                source,
+                [Statement(one, source, position, self.coverage(one.credits)) for position, one in enumerate(found)],
+            )
             for source, found in zip(sources, candidates, strict=True)
         ]
         self.all = [statement for _, statements in self.by_source for statement in statements]
@@ -134,10 +137,12 @@ class Statements:
         """The sources that have sentences."""
         return [self._passage(source, statements) for source, statements in self.by_source if statements]
 
-    def coverage(self, met: dict[int, float]) -> float:
+    def coverage(self, term_credits: dict[int, float]) -> float:
         """Return the weighted share of the question's terms."""
         return (
-            sum(self.weights[number] * credit for number, credit in met.items()) / self._total if self._total else 0.0
+            sum(self.weights[number] * credit for number, credit in term_credits.items()) / self._total
+            if self._total
+            else 0.0
         )
 
     def is_new(self, name: Name) -> bool:
@@ -149,14 +154,16 @@ class Statements:
         return [name for name in statement.found_in.names(statement.position) if self.is_new(name)][:MAX_NAMES]
 
     def _passage(self, source: SourceNames, statements: list[Statement]) -> Passage:
-        titled = met_terms(source.title.words, self._matcher)
-        met = dict(titled)
+        titled = match_terms(source.title.words, self._matcher)
+        term_credits = dict(titled)
         for statement in statements:
-            for number, credit in statement.candidate.met.items():
-                met[number] = max(met.get(number, 0.0), credit)
+            for number, credit in statement.candidate.credits.items():
+                term_credits[number] = max(term_credits.get(number, 0.0), credit)
         asked = [word in self._known for word in source.title.words]
         about = sum(asked) / len(asked) * self.coverage(titled) if asked else 0.0
-        return Passage(source.title, statements[0].candidate.rank, statements, met, self.coverage(met) + about)
+        return Passage(
+            source.title, statements[0].candidate.rank, statements, term_credits, self.coverage(term_credits) + about
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -169,13 +176,13 @@ class Passage:
     title: Name
     rank: int
     statements: list[Statement]
-    met: dict[int, float]
+    credits: dict[int, float]
     value: float
 
 
 def list_names(sentence: str) -> list[str]:
     """Return the capitalised names and the identifiers of a sentence, in order, without function words in front."""
-    stops = stop_words("en")
+    stops = load_stop_words("en")
     found: list[str] = []
     for match in _NAME.finditer(sentence):
         parts = match.group().strip(" .'’-").split()

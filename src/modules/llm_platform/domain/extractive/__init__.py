@@ -1,0 +1,11 @@
+"""Answers without a model: a question and sources in, quotes with markers out.
+
+1. `question.read_question` finds the terms of the question: "What does the saw weigh?" has `saw` and `weigh`.
+2. `blocks` and `sentences` split the text of each source into sentences.
+3. `candidates` matches each sentence with the terms, and `scoring` turns the matches into scores.
+4. `selection.choose_by_words` chooses a few sentences. With models, `reading.choose_by_reading` may change the choice.
+5. `selection.make_quotes` orders the chosen sentences, and `rendering` writes them as Markdown. `report` does both for the
+   passages of a report.
+
+`named_document` and `tables` answer two special kinds of questions from the same candidates.
+"""

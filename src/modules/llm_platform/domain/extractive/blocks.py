@@ -1,4 +1,7 @@
-"""Read the blocks of a source's text, Markdown or plain: paragraphs, list items, code, headings, tables."""
+"""Read the blocks of a source's text, Markdown or plain: paragraphs, list items, code, headings, tables.
+
+`read_blocks` takes the text of a source. The module `sentences` splits the blocks into sentences that can be quoted.
+"""
 
 import itertools
 import re
@@ -78,7 +81,7 @@ def _read_fenced_code(written: str, heading: str) -> Block:
         lines.pop()
     if opening.lstrip().startswith(">"):
         lines = [_QUOTE.sub("", line, count=1) for line in lines]
-    return Block("code", _code_text(lines), heading, opening.strip(" \t>`~{.}").split(" ")[0])
+    return Block("code", _join_code(lines), heading, opening.strip(" \t>`~{.}").split(" ")[0])
 
 
 class _ProseReader:
@@ -101,7 +104,7 @@ class _ProseReader:
                 yield from self.close()
             self._blank = True
             return
-        yield from self._text_line(line)
+        yield from self._take_text(line)
         self._blank = False
 
     def close(self) -> Iterator[Block]:
@@ -110,37 +113,43 @@ class _ProseReader:
         self._lines, self._kind, self._term = [], "paragraph", ""
         if not lines or _is_navigation(kind, lines) or (kind == "table" and not is_table(lines)):
             return
-        parts: list[list[str]] = []
-        if kind == "code" and not self._announced:
-            parts = [list(part) for is_text, part in itertools.groupby(lines, key=bool) if is_text]
-        if any(map(_is_prose, parts)):
-            for part in parts:
-                text = "\n".join(map(str.strip, part)) if _is_prose(part) else _code_text(part)
-                yield Block("paragraph" if _is_prose(part) else "code", text, self.heading)
+        if kind == "code" and not self._announced and any(map(_is_prose, parts := _split_at_blank_lines(lines))):
+            yield from self._read_indented_parts(parts)
             return
         if kind in ("paragraph", "item") and not term and _begins_with_heading(lines):
-            kind, self.heading = "paragraph", strip_markup(lines[0].strip())
-            yield Block("heading", self.heading, self.heading)
-            lines = lines[1:]
+            yield self._begin_heading(lines[0].strip())
+            kind, lines = "paragraph", lines[1:]
         is_single = kind == "paragraph" and len(lines) == 1 and not term
         if is_single and not lines[0][:TEXT_INDENT].isspace() and _reads_like_a_heading(lines[0]):
             kind = "heading"
             self.heading = strip_markup(lines[0])
-        body = _code_text(lines) if kind == "code" else "\n".join(line.strip() for line in lines)
+        body = _join_code(lines) if kind == "code" else "\n".join(line.strip() for line in lines)
         if kind not in ("code", "table") and "![" in body:
             body = IMAGE.sub("", body).strip()  # its exclamation mark would end a sentence
         self._announced = body.endswith((":", "："))
         yield Block(kind, body, self.heading, term=term)
 
+    def _read_indented_parts(self, parts: Sequence[Sequence[str]]) -> Iterator[Block]:
+        """Yield indented lines, a part between blank lines at a time, as prose or as code."""
+        for part in parts:
+            if _is_prose(part):
+                yield Block("paragraph", "\n".join(map(str.strip, part)), self.heading)
+            else:
+                yield Block("code", _join_code(part), self.heading)
+
+    def _begin_heading(self, title: str) -> Block:
+        self.heading = strip_markup(title)
+        return Block("heading", self.heading, self.heading)
+
     def begin_section(self, title: str) -> Iterator[Block]:
         yield from self.close()
-        self.heading, self._in_list, self._announced = strip_markup(title), False, False
-        yield Block("heading", self.heading, self.heading)
+        self._in_list = self._announced = False
+        yield self._begin_heading(title)
 
-    def _text_line(self, line: str) -> Iterator[Block]:
+    def _take_text(self, line: str) -> Iterator[Block]:
         looks_plain = line[0].isalpha() and "|" not in line and not line.startswith("http")
         if looks_plain or len(line) > MAX_MARKED_LINE_CHARS:
-            yield from self._prose(line)  # the usual case, without further patterns
+            yield from self._take_prose(line)  # the usual case, without further patterns
             return
         line = _QUOTE.sub("", line, count=1)
         item = _ITEM.match(line)
@@ -162,9 +171,9 @@ class _ProseReader:
             self._kind, self._in_list = "item", True
             self._lines.append(item.group(2))
         else:
-            yield from self._prose(line)
+            yield from self._take_prose(line)
 
-    def _prose(self, line: str) -> Iterator[Block]:
+    def _take_prose(self, line: str) -> Iterator[Block]:
         if self._kind in ("code", "table"):
             yield from self.close()
         defined = _DEFINED.match(line)
@@ -190,8 +199,12 @@ def is_table(lines: Sequence[str]) -> bool:
     return len(lines) > 2 and bool(_TABLE_RULE.match(lines[1]))
 
 
-def _code_text(lines: Sequence[str]) -> str:
+def _join_code(lines: Sequence[str]) -> str:
     return textwrap.dedent("\n".join(lines)).strip("\n")
+
+
+def _split_at_blank_lines(lines: Sequence[str]) -> list[list[str]]:
+    return [list(part) for is_text, part in itertools.groupby(lines, key=bool) if is_text]
 
 
 def _is_prose(lines: Sequence[str]) -> bool:

@@ -1,4 +1,9 @@
-"""Find the sentences that may answer a question, with the terms, form and context of each."""
+"""Compare each sentence of the sources with the terms of a question.
+
+`find_candidates` takes a question and sources, and returns one `Candidate` for each sentence. Its `credits` say which terms the
+sentence has, and how much each counts: "The saw weighs 9 kg" has `saw` itself (1.0), and its heading "Weights of tools" has
+another form of `tool` (0.6 times 0.85). `scoring` then turns credits into scores.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,17 @@ import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.markup import strip_markup
-from modules.llm_platform.domain.extractive.question import NAME_WEIGHT, Question, TermMatcher, symbols
+from modules.llm_platform.domain.extractive.question import NAME_WEIGHT, Question, TermMatcher, list_symbols
+from modules.llm_platform.domain.extractive.sentence_rules import (
+    Boilerplate,
+    depends_on_context,
+    find_boilerplate,
+    points_to_exhibit,
+)
 from modules.llm_platform.domain.extractive.sentences import (
     MAX_ROWS,
     MAX_ROWS_OF_WHOLE,
@@ -20,10 +30,9 @@ from modules.llm_platform.domain.extractive.sentences import (
     list_sentences,
     read_table,
 )
-from modules.llm_platform.domain.text.data_files import load_data
-from modules.llm_platform.domain.text.language import detect, stop_words
-from modules.llm_platform.domain.text.sentences import ends_sentence, is_question, sentence_spans
-from modules.llm_platform.domain.text.tokens import fold, words
+from modules.llm_platform.domain.text.language import detect_language, load_stop_words
+from modules.llm_platform.domain.text.sentences import ends_sentence, is_question, split_sentences
+from modules.llm_platform.domain.text.tokens import fold, split_words
 
 LONG_WORDS = 55
 # Factors on the score of a sentence, by its form.
@@ -52,55 +61,57 @@ _IS_A = re.compile(
 _NAMES_ITSELF = re.compile(r"-{1,2}\w|`|[^:]{1,40}: |.{1,40}\s[–—-]+\s")  # an item that begins with its own name
 
 
-def _quality(sentence: Sentence, shown: str, own: Sequence[str], met: Mapping[int, float], question: Question) -> float:
+def _measure_quality(
+    sentence: Sentence, shown: str, own: Sequence[str], own_credits: Mapping[int, float], question: Question
+) -> float:
     """Return the factor by which the form of a sentence (completeness, length, kind) multiplies its score."""
-    quality = CUT_QUALITY if not sentence.is_complete else ITEM_QUALITY if sentence.item else 1.0
+    quality = CUT_QUALITY if not sentence.is_complete else ITEM_QUALITY if sentence.is_item else 1.0
     if len(own) > LONG_WORDS:
         quality *= LONG_QUALITY
     if question.asks_how and sentence.after and sentence.after[0].kind == "code":
         quality *= CODE_QUALITY
-    if question.asks_what and explains(sentence, question):
+    if question.asks_what and defines_asked_term(sentence, question):
         quality *= EXPLANATION_QUALITY
-    elif question.asks_what and met and _defines(shown, own, met, question):
+    elif question.asks_what and own_credits and _says_what_it_is(shown, own, own_credits, question):
         quality *= DEFINITION_QUALITY
     return quality
 
 
-def explains(sentence: Sentence, question: Question) -> bool:
+def defines_asked_term(sentence: Sentence, question: Question) -> bool:
     """Return whether a definition list uses the sentence to define what the question names.
 
     The defined term must be a name of the question, or consist only of words of the question.
     """
     if not sentence.term:
         return False
-    named = {*words(sentence.term), *symbols(sentence.term)}
+    named = {*split_words(sentence.term), *list_symbols(sentence.term)}
     if any(term.weight >= NAME_WEIGHT and term.word in named for term in question.terms):
         return True
     return bool(named) and named <= {term.word for term in question.terms}
 
 
-def _defines(shown: str, own: Sequence[str], met: Mapping[int, float], question: Question) -> bool:
+def _says_what_it_is(shown: str, own: Sequence[str], own_credits: Mapping[int, float], question: Question) -> bool:
     """Return whether the sentence says what its subject is, and the subject is a term of the question."""
     copula = _IS_A.search(shown)
     if not copula or copula.start() > DEFINES_WITHIN_CHARS:
         return False
-    subject = words(shown[: copula.start()])
-    terms = {question.terms[number].word for number in met}
+    subject = split_words(shown[: copula.start()])
+    terms = {question.terms[number].word for number in own_credits}
     return any(word in terms for word in subject[:DEFINES_WITHIN_WORDS]) and len(own) > len(subject) + 2
 
 
-def _lead_in(sentence: Sentence, language: str) -> str:
+def _choose_lead(sentence: Sentence, language: str) -> str:
     """Return the text to show before a sentence, so that it can be understood; empty if it needs none.
 
     This is the term that the sentence explains, or the introduction or heading above a list item.
     """
     if sentence.term:
         return "" if is_question(sentence.term) else sentence.term
-    if not sentence.item or sentence.row or sentence.is_announcement or sentence.before:
+    if not sentence.is_item or sentence.row or sentence.is_announcement or sentence.before:
         return ""
     introduction = ""
     if sentence.intro and len(sentence.text.split()) <= ITEM_WORDS:
-        start, end = sentence_spans(sentence.intro, language)[-1]
+        start, end = split_sentences(sentence.intro, language)[-1]
         last = strip_markup(sentence.intro[start:end])
         introduction = "" if depends_on_context(last, language) else _shorten(last)
     names_itself = _NAMES_ITSELF.match(sentence.text) or sentence.heading.isupper()
@@ -138,76 +149,6 @@ def is_short(code: Block) -> bool:
     lines = code.text.count("\n") + 1
     return bool(code.text.strip()) and lines <= MAX_CODE_LINES and len(code.text) <= MAX_CODE_CHARS
 
-
-# --- sentences that cannot be quoted alone, or not at all (quoting.json has the patterns of all languages) ------------------
-
-_FLAGS = re.IGNORECASE
-_PARENTHESES = re.compile(r"(?<=\S )\([^()]*\)")
-_ADDRESS = re.compile(r"https?://|www\.\w")
-_START = "[\"'“”„«»‘’(\\[*_`—–-]*"
-_ENDS_ON_WORD = r"(?!\w)"
-_UNSPACED_LANGUAGES = frozenset({"zh", "ja", "ko"})
-
-
-@cache  # Compiling takes longer than all imports of a command together, so it waits for the first sentence.
-def _compile(name: str) -> re.Pattern[str]:
-    return re.compile("|".join(load_data("quoting")[name]), _FLAGS)
-
-
-@cache
-def _dependent_openings(language: str) -> re.Pattern[str] | None:
-    openings = load_data("quoting")["dependent_openings"].get(language)
-    if openings is None:
-        return None
-    return re.compile(
-        f"{_START}(?:{'|'.join(openings)}){'' if language in _UNSPACED_LANGUAGES else _ENDS_ON_WORD}", _FLAGS
-    )
-
-
-def depends_on_context(sentence: str, language: str) -> bool:
-    """Return whether the sentence begins with a word that refers to the sentence before."""
-    pattern = _dependent_openings(language)
-    return bool(pattern and pattern.match(sentence))
-
-
-@dataclass(frozen=True, slots=True)
-class Boilerplate:
-    """The reasons not to quote a sentence.
-
-    - `found` has its pointers, boilerplate and instructions, case-folded. Each is a reason unless the question contains it.
-    - `has_address` is always a reason.
-    """
-
-    found: tuple[str, ...]
-    has_address: bool
-
-    def is_unasked(self, question: str) -> bool:
-        """Return whether a reason remains that the question does not ask about."""
-        asked = question.casefold()
-        return self.has_address or any(text not in asked for text in self.found)
-
-
-def find_boilerplate(sentence: str) -> Boilerplate:
-    """Find the first pointer ("see Section 2"), boilerplate and instruction to a program in a sentence.
-
-    A pointer in parentheses does not count: `An array (see Section 6.7) of exit states` is a statement.
-    """
-    outside_parentheses = _PARENTHESES.sub("", sentence)
-    searched = {"pointers": outside_parentheses, "boilerplate": sentence, "instructions": sentence}
-    matches = (_compile(patterns).search(text) for patterns, text in searched.items())
-    return Boilerplate(tuple(match.group().casefold() for match in matches if match), bool(_ADDRESS.search(sentence)))
-
-
-def points_to_exhibit(sentence: str, question: str) -> bool:
-    """Return whether the sentence only says what a figure or table shows, which a quote does not contain.
-
-    A figure that the question names does not count.
-    """
-    found = _compile("exhibits").search(sentence)
-    return found is not None and found.group().strip().casefold() not in question.casefold()
-
-
-# --- the candidates --------------------------------------------------------------------------------------------------------
 
 # The credit for a term of the question outside the sentence. In the sentence itself it is 1.
 TITLE_CREDIT = 0.6  # the title or heading above the sentence
@@ -263,29 +204,27 @@ class SourceSentences:
 
     def __init__(self, source: Source, blocks: Sequence[Block], language: str, relevance: Callable[[str], int]) -> None:
         self.source = source
-        self.language = detect(source.text[:LANGUAGE_CHARS]) or language
-        self.stop_words = stop_words(self.language)
-        bare = source.text.strip()
+        self.language = detect_language(source.text[:LANGUAGE_CHARS]) or language
+        self.stop_words = load_stop_words(self.language)
+        whole = source.text.strip()
         limit = MAX_ROWS_OF_WHOLE if source.is_whole else MAX_SENTENCES
         read = list_sentences(blocks, self.language, relevance, limit=limit)
-        self.forms = [self._form(sentence, bare) for sentence in read]
+        self.forms = [self._read_form(sentence, whole) for sentence in read]
         self.context_words = {
-            context: words(" ".join((source.title, *context))) for context in {form.context for form in self.forms}
+            context: split_words(" ".join((source.title, *context)))
+            for context in {form.context for form in self.forms}
         }
 
-    def _form(self, sentence: Sentence, bare: str) -> SentenceForm:
+    def _read_form(self, sentence: Sentence, whole: str) -> SentenceForm:
         refers_back = depends_on_context(sentence.text, self.language)
-        lead = _lead_in(sentence, self.language)
+        lead = _choose_lead(sentence, self.language)
         shown = f"{lead}: {sentence.text}" if lead else sentence.text
         columns = (column.replace("_", " ") for column in sentence.columns)  # a question asks for `hours per week`
-        own = words(" ".join((shown, *columns)) if sentence.columns else shown)
-        is_alone = sentence.text == bare
+        own = split_words(" ".join((shown, *columns)) if sentence.columns else shown)
+        is_alone = sentence.text == whole
         is_long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(own) >= MIN_WORDS
-        is_usable = is_long_enough and len(own) <= MAX_WORDS
-        if is_usable and not sentence.item:
-            is_usable = not (
-                sentence.text[0].islower() and own[0] in self.stop_words
-            )  # the beginning of `of the …` is missing
+        begins_small = not sentence.is_item and sentence.text[0].islower()
+        is_beginning_missing = begins_small and own[:1] != [] and own[0] in self.stop_words  # `of the …`
         return SentenceForm(
             sentence=sentence,
             lead=lead,
@@ -294,7 +233,7 @@ class SourceSentences:
             above=sentence.above if refers_back and sentence.above and is_short(sentence.above) else None,
             refers_back=refers_back,
             is_alone=is_alone,
-            is_usable=is_usable,
+            is_usable=is_long_enough and len(own) <= MAX_WORDS and not is_beginning_missing,
             context=(sentence.heading, sentence.term, sentence.intro, *sentence.columns),
         )
 
@@ -304,13 +243,13 @@ class Candidate:
     """A sentence, and how well it matches a question.
 
     - `rank` is the position of the source, from 0, and `language` is the language of the source.
-    - `own_met` maps the number of each term in the sentence to a credit, 0 to 1.
-    - `met` also counts terms in the title, the heading, the sentence before, and the announced code.
+    - `own_credits` maps the number of each term in the sentence to a credit, 0 to 1.
+    - `credits` also counts terms in the title, the heading, the sentence before, and the announced code.
     - `before` is the candidate right before it.
     - `has_own_term` is True if the sentence or its lead has a term.
-    - `fit` is False if the form of the sentence excludes it from all answers.
+    - `has_usable_form` is False if the form of the sentence excludes it from all answers.
     - `attached` are the blocks that the sentence announces.
-    - `passage` is how well the whole source matches, 0 to 1.
+    - `source_match` is how well the whole source matches, 0 to 1.
     """
 
     form: SentenceForm
@@ -320,13 +259,13 @@ class Candidate:
     question: Question
     matcher: TermMatcher
     stop_words: frozenset[str]
-    met: dict[int, float]
-    own_met: dict[int, float]
+    credits: dict[int, float]
+    own_credits: dict[int, float]
     before: Candidate | None
     has_own_term: bool
-    fit: bool
+    has_usable_form: bool
     attached: tuple[Block, ...]
-    passage: float = 0.0
+    source_match: float = 0.0
     score: float = 0.0
     _is_quotable: bool | None = None
     _content: frozenset[str] | None = None
@@ -355,7 +294,7 @@ class Candidate:
     @property
     def quality(self) -> float:
         """The factor by which the form of the sentence multiplies its score."""
-        return _quality(self.sentence, self.form.shown, self.words, self.own_met, self.question)
+        return _measure_quality(self.sentence, self.form.shown, self.words, self.own_credits, self.question)
 
     @property
     def is_quotable(self) -> bool:
@@ -364,7 +303,7 @@ class Candidate:
             text = self.sentence.text
             shows_nothing = not self.attached and points_to_exhibit(text, self.question.text)
             self._is_quotable = (
-                self.fit
+                self.has_usable_form
                 and not shows_nothing
                 and not is_question(text)
                 and not self.form.boilerplate.is_unasked(self.question.text)
@@ -378,9 +317,9 @@ class Candidate:
         An announcement has the words of what it announces.
         """
         if self._content is None:
-            own = self.words if not self.lead else words(self.sentence.text)
+            own = self.words if not self.lead else split_words(self.sentence.text)
             if self.sentence.is_announcement:
-                own = _code_words(self.attached)
+                own = _list_code_words(self.attached)
             kept = (word for word in own if word not in self.stop_words and not self.matcher[word])
             self._content = frozenset(kept)
         return self._content
@@ -409,22 +348,21 @@ def make_relevance(questions: Sequence[Question]) -> Callable[[str], int]:
 
 def list_candidates(sentences: SourceSentences, rank: int, question: Question, matcher: TermMatcher) -> list[Candidate]:
     """Return the sentences of one source, compared with the question."""
-    above = {context: met_terms(found, matcher) for context, found in sentences.context_words.items()}
-    has_symbols = bool(symbols(question.text))
+    heading_credits = {context: match_terms(found, matcher) for context, found in sentences.context_words.items()}
+    asks_for_symbols = bool(list_symbols(question.text))
     candidates: list[Candidate] = []
     for form in sentences.forms:
         sentence = form.sentence
-        own_met = met_terms([*form.words, *symbols(form.shown)] if has_symbols else form.words, matcher)
-        attached = find_attached_blocks(sentence, how=question.asks_how)
-        code = _code_words(attached)
-        coded = met_terms(code, matcher) if code else {}
-        headings = above[form.context]
         before = candidates[-1] if candidates and candidates[-1].sentence is sentence.before else None
-        announces_short_code = attached and attached[0].kind == "code" and len(code) <= LONG_CODE_WORDS
-        context = (
-            (headings, TITLE_CREDIT),
-            (before.met if before else {}, BEFORE_CREDIT),
-            (coded, CODE_CREDIT if announces_short_code else LONG_CREDIT),
+        attached = find_attached_blocks(sentence, how=question.asks_how)
+        announced = _list_code_words(attached)
+        announced_credits = match_terms(announced, matcher) if announced else {}
+        own_words = [*form.words, *list_symbols(form.shown)] if asks_for_symbols else form.words
+        own_credits = match_terms(own_words, matcher)
+        around = (
+            (heading_credits[form.context], TITLE_CREDIT),
+            (before.credits if before else {}, BEFORE_CREDIT),
+            (announced_credits, _choose_announced_credit(attached, announced)),
         )
         candidates.append(
             Candidate(
@@ -435,40 +373,45 @@ def list_candidates(sentences: SourceSentences, rank: int, question: Question, m
                 question=question,
                 matcher=matcher,
                 stop_words=sentences.stop_words,
-                met=_add_context(own_met, context),
-                own_met=own_met,
+                credits=_add_context(own_credits, around),
+                own_credits=own_credits,
                 before=before,
-                has_own_term=bool(own_met)
-                or (form.is_alone and bool(headings))
-                or (sentence.is_announcement and len(coded) >= CODE_TERMS),
-                fit=form.is_usable and attached is not None,
+                has_own_term=bool(own_credits)
+                or (form.is_alone and bool(heading_credits[form.context]))
+                or (sentence.is_announcement and len(announced_credits) >= CODE_TERMS),
+                has_usable_form=form.is_usable and attached is not None,
                 attached=attached or (),
             )
         )
     return candidates
 
 
-def _code_words(attached: Sequence[Block] | None) -> list[str]:
-    return words(attached[0].text) if attached and attached[0].kind != "item" else []
+def _choose_announced_credit(attached: Sequence[Block] | None, announced: Sequence[str]) -> float:
+    """Return the credit for a term in the block that a sentence announces. `announced` are the words of the block."""
+    is_short_code = attached and attached[0].kind == "code" and len(announced) <= LONG_CODE_WORDS
+    return CODE_CREDIT if is_short_code else LONG_CREDIT
 
 
-def _add_context(own: Mapping[int, float], context: Sequence[tuple[Mapping[int, float], float]]) -> dict[int, float]:
-    met = dict(own)
-    for around, worth in context:
-        for number, credit in around.items():
-            if worth * credit > met.get(number, 0.0):
-                met[number] = worth * credit
-    return met
+def _list_code_words(attached: Sequence[Block] | None) -> list[str]:
+    return split_words(attached[0].text) if attached and attached[0].kind != "item" else []
 
 
-def met_terms(found: Sequence[str], matcher: TermMatcher) -> dict[int, float]:
+def _add_context(own: Mapping[int, float], around: Sequence[tuple[Mapping[int, float], float]]) -> dict[int, float]:
+    """Return the credits of a sentence, raised by terms around it. Each pair of `around` has credits and their factor."""
+    term_credits = dict(own)
+    for found, factor in around:
+        for number, credit in found.items():
+            term_credits[number] = max(term_credits.get(number, 0.0), factor * credit)
+    return term_credits
+
+
+def match_terms(found: Sequence[str], matcher: TermMatcher) -> dict[int, float]:
     """Return the numbers of the terms that the words match, each with its credit, 0 to 1."""
-    met: dict[int, float] = {}
-    for matched in matcher.find_matches(found):
-        for number, credit in matched:
-            if credit > met.get(number, 0.0):
-                met[number] = credit
-    return met
+    term_credits: dict[int, float] = {}
+    for matches in matcher.find_matches(found):
+        for number, credit in matches:
+            term_credits[number] = max(term_credits.get(number, 0.0), credit)
+    return term_credits
 
 
 def is_in_same_table(one: Candidate, other: Candidate) -> bool:
@@ -478,7 +421,7 @@ def is_in_same_table(one: Candidate, other: Candidate) -> bool:
     return whole and one.rank == other.rank and (mine.heading, mine.columns) == (theirs.heading, theirs.columns)
 
 
-def overlap(one: Candidate, other: Candidate) -> float:
+def measure_overlap(one: Candidate, other: Candidate) -> float:
     """Return the share of the shorter sentence's words that both have, 0 to 1. Words of the question do not count.
 
     Announcements overlap only if they announce the same block.

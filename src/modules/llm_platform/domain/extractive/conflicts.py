@@ -1,4 +1,8 @@
-"""Detect why sources give no single answer: they contradict each other, or the question is ambiguous."""
+"""Detect why sources give no single answer: they contradict each other, or the question is ambiguous.
+
+"The bridge has 4 lanes" contradicts "The bridge has 6 lanes". The question "What is a jaguar?" is ambiguous if one source is
+titled "Jaguar (animal)" and another one "Jaguar (car)".
+"""
 
 import itertools
 import re
@@ -7,15 +11,15 @@ from dataclasses import dataclass
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Question
-from modules.llm_platform.domain.text.negation import count_negators, negation_words
-from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.text.negation import count_negators, load_negation_words
+from modules.llm_platform.domain.text.tokens import split_words
 
 CONFLICTS_AMONG = 12  # candidates, best first
 CLOSE_TO_TOP = 0.7  # only candidates with this share of the best score are compared
 SAME_STATEMENT = 0.7  # sentences say the same if they share this much of the words of the longer one, without numbers
 SAME_STATEMENT_NEGATED = 0.75  # the same, if only one of them is negated
 MIN_STATEMENT_WORDS = 4
-MAX_READINGS = 5
+MAX_MEANINGS = 5
 MAX_SUBJECT_WORDS = 3
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -38,7 +42,7 @@ def find_conflict(candidates: Sequence[Candidate], *, of_figures: bool = True) -
         return None
     floor = CLOSE_TO_TOP * candidates[0].score
     near = [one for one in candidates if one.score >= floor and not one.attached and not one.sentence.row]
-    if not of_figures and len({_negations(one) for one in near}) < 2:
+    if not of_figures and len({_is_negated(one) for one in near}) < 2:
         return None
     compared = itertools.islice((one for one in near if one.is_quotable), CONFLICTS_AMONG)
     for one, other in itertools.combinations(map(_Statement, compared), 2):
@@ -51,7 +55,7 @@ class _Statement:
     """A sentence, prepared for comparison. `words` has no numbers and negations."""
 
     def __init__(self, candidate: Candidate) -> None:
-        negators = negation_words().negators
+        negators = load_negation_words().negators
         self.candidate = candidate
         self.words = {
             word
@@ -71,7 +75,7 @@ def _contradict(one: _Statement, other: _Statement, *, of_figures: bool) -> bool
         return False
     if of_figures and _numbers_differ(one.numbers, other.numbers):
         return True
-    is_denied = _negations(one.candidate) != _negations(other.candidate)
+    is_denied = _is_negated(one.candidate) != _is_negated(other.candidate)
     return alike >= SAME_STATEMENT_NEGATED and is_denied and one.numbers == other.numbers
 
 
@@ -86,7 +90,7 @@ def says_the_same(one: Candidate, side: Candidate, other: Candidate) -> bool:
         return mine - theirs <= figures and not (theirs - mine) & figures
     first, second = _Statement(one).words, _Statement(side).words
     alike = len(first & second) / max(1, len(first), len(second))
-    return alike >= SAME_STATEMENT and figures == mine and _negations(one) == _negations(side)
+    return alike >= SAME_STATEMENT and figures == mine and _is_negated(one) == _is_negated(side)
 
 
 def _numbers_differ(mine: frozenset[str], theirs: frozenset[str]) -> bool:
@@ -100,13 +104,14 @@ def _numbers_differ(mine: frozenset[str], theirs: frozenset[str]) -> bool:
     return not (dated and others)
 
 
-def _negations(one: Candidate) -> int:
+def _is_negated(one: Candidate) -> bool:
+    """Return whether the sentence has an odd number of negations. Two negations cancel each other."""
     count = count_negators([word.replace("’", "'") for word in one.words])
-    return (count + len(_UNSPACED_NEGATION.findall(one.sentence.text))) % 2
+    return (count + len(_UNSPACED_NEGATION.findall(one.sentence.text))) % 2 == 1
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Meaning:
     """One meaning of the question, and the sentence that describes it."""
 
     title: str
@@ -114,14 +119,14 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class Meanings:
     """The ambiguous word as the sources write it, and its meanings, best source first."""
 
     subject: str
-    readings: tuple[Reading, ...]
+    meanings: tuple[Meaning, ...]
 
 
-def find_readings(question: Question, candidates: Sequence[Candidate]) -> Readings | None:
+def find_meanings(question: Question, candidates: Sequence[Candidate]) -> Meanings | None:
     """Return the meanings of an ambiguous question; None when the question is not ambiguous."""
     asked = {term.word for term in question.terms if term.weight > WEAK_WEIGHT}
     if not 0 < len(asked) <= MAX_SUBJECT_WORDS:
@@ -130,15 +135,15 @@ def find_readings(question: Question, candidates: Sequence[Candidate]) -> Readin
     for one in candidates:
         if not one.is_dependent and not one.attached and not one.sentence.row:
             openings.setdefault(one.rank, one)
-    found: dict[str, tuple[str, Reading]] = {}
+    found: dict[str, tuple[str, Meaning]] = {}
     for rank in sorted(openings):
         opening = openings[rank]
         title = _QUALIFIED.match(opening.source.title) or _APPOSED.match(opening.source.title)
-        if not title or set(words(title["base"])) != asked:
+        if not title or set(split_words(title["base"])) != asked:
             continue
-        qualifier = " ".join(words(title["qualifier"]))
-        found.setdefault(qualifier, (title["base"], Reading(title.group().rstrip(" |–—-"), opening)))
+        qualifier = " ".join(split_words(title["qualifier"]))
+        found.setdefault(qualifier, (title["base"], Meaning(title.group().rstrip(" |–—-"), opening)))
     if len(found) < 2:
         return None
-    readings = tuple(reading for _, reading in found.values())[:MAX_READINGS]
-    return Readings(next(iter(found.values()))[0], readings)
+    subject = next(iter(found.values()))[0]
+    return Meanings(subject, tuple(meaning for _, meaning in found.values())[:MAX_MEANINGS])

@@ -7,7 +7,7 @@ from typing import Final
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.tokens import normalize
 
 OPENING_SENTENCES: Final = 3
@@ -32,5 +32,7 @@ def _asks_for_contents(rest: str, language: str) -> bool:
     language that is detected in it, because the title may have another language.
     """
     verbs = load_words("quoting", "words_for_contents")
-    readings = ({term.word for term in read_question(rest, one).terms} for one in (language, detect(rest) or language))
+    readings = (
+        {term.word for term in read_question(rest, one).terms} for one in (language, detect_language(rest) or language)
+    )
     return any(words and words <= verbs for words in readings)

@@ -1,13 +1,18 @@
-"""Parse a question: its terms, its parts, and whether it asks how to do something or what something is."""
+"""Parse a question: its terms, its parts, and whether it asks how to do something or what something is.
+
+"How do I clean the saw, and when does the motor stop?" has two parts, with the terms `clean` and `saw`, and `motor` and `stop`.
+`TermMatcher` then finds the terms among the words of a source, also in another form (`cleaned`). The module `candidates` uses it
+for each sentence.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
-from modules.llm_platform.domain.text.tokens import fold, word_parts, words
+from modules.llm_platform.domain.text.tokens import fold, split_word_parts, split_words
 
 MAX_PARTS = 3
 MAX_TERMS = 40
@@ -94,58 +99,59 @@ def read_question(text: str, language: str) -> Question:
     """Return the question's terms in order, without function words, and the parts that they belong to."""
     request = _REQUEST.match(text)
     asked = text[request.end() :] if request else text
-    name_patterns = [_NAME, _LATIN] if _NOT_LATIN.search(asked) else [_NAME]
-    found = (name.group() for pattern in name_patterns for name in pattern.finditer(" " + asked))
-    names = {word for name in found for word in _term_words(name, frozenset())}
-    exact = set(map(fold, _IDENTIFIER.findall(text)))
-    stop = stop_words(language) | stop_words("en")  # a German question quotes English words, and code is English
-    terms: dict[str, Term] = {}
-    parts: list[frozenset[int]] = []
-    index: dict[str, int] = {}
-    for piece in filter(str.strip, PART_END.split(asked)):
-        own = set()
-        for word in _term_words(piece, stop):
-            if word not in terms and len(terms) < MAX_TERMS:
-                index[word] = len(terms)
-                terms[word] = Term(word, EXACT_WEIGHT if word in exact else _weight(word, names))
-            if word in index:
-                own.add(index[word])
-        parts.append(frozenset(own))
-    found_symbols = dict.fromkeys(symbol for symbol in symbols(text) if symbol not in terms)
-    numbers = frozenset(range(len(terms), len(terms) + len(found_symbols)))
-    terms.update({symbol: Term(symbol, EXACT_WEIGHT) for symbol in found_symbols})
-    ordered = tuple(terms.values())
+    names, exact = _list_names(asked), frozenset(map(fold, _IDENTIFIER.findall(text)))
+    stop_words = load_stop_words(language) | load_stop_words("en")  # a German question quotes English words
+    weights: dict[str, float] = {}  # by word; the order of the words numbers the terms
+    words_of_parts: list[set[str]] = []
+    for part in filter(str.strip, PART_END.split(asked)):
+        found = list(_list_term_words(part, stop_words))
+        for word in found:
+            if word not in weights and len(weights) < MAX_TERMS:
+                weights[word] = EXACT_WEIGHT if word in exact else _choose_weight(word, names)
+        words_of_parts.append(weights.keys() & found)
+    symbols = [symbol for symbol in dict.fromkeys(list_symbols(text)) if symbol not in weights]
+    weights.update(dict.fromkeys(symbols, EXACT_WEIGHT))
+    terms = tuple(Term(word, weight) for word, weight in weights.items())
+    numbers = {word: number for number, word in enumerate(weights)}
+    parts = [frozenset(numbers[word] for word in (*part, *symbols)) for part in words_of_parts]
     return Question(
         text,
         language,
-        ordered,
-        tuple(_merge_parts([part | numbers for part in parts], ordered)),
+        terms,
+        tuple(_merge_parts(parts, terms)),
         asks_how=bool(_ASKS_HOW.search(text)),
         asks_what=bool(_ASKS_WHAT.search(text)),
     )
 
 
-def symbols(text: str) -> list[str]:
+def _list_names(asked: str) -> frozenset[str]:
+    """Return the words of the names, identifiers and numbers of a question."""
+    patterns = [_NAME, _LATIN] if _NOT_LATIN.search(asked) else [_NAME]
+    found = (name.group() for pattern in patterns for name in pattern.finditer(" " + asked))
+    return frozenset(word for name in found for word in _list_term_words(name, frozenset()))
+
+
+def list_symbols(text: str) -> list[str]:
     """Return the options and signs of a text: `-m`, `$*`, `!`. A PDF often has a minus sign instead of a hyphen."""
     return _SYMBOL.findall(text.replace(MINUS_SIGN, "-"))
 
 
 def list_exact_terms(text: str) -> frozenset[str]:
     """Return the options, signs and identifiers of a question. An answer must have them exactly as they are written."""
-    return frozenset((*symbols(text), *_IDENTIFIER.findall(text)))
+    return frozenset((*list_symbols(text), *_IDENTIFIER.findall(text)))
 
 
-def _term_words(piece: str, stop: frozenset[str]) -> Iterable[str]:
-    for word in words(_UNSPACED_STOP.sub(" ", _QUOTES.sub(" ", piece)) if not piece.isascii() else piece):
+def _list_term_words(piece: str, stop: frozenset[str]) -> Iterable[str]:
+    for word in split_words(_UNSPACED_STOP.sub(" ", _QUOTES.sub(" ", piece)) if not piece.isascii() else piece):
         if word in stop:
             continue
         joined = "." in word or "_" in word or "+" in word or "#" in word
-        for part in [word] if joined else word_parts(word):
+        for part in [word] if joined else split_word_parts(word):
             if part not in stop and (len(part) > 1 or part.isdigit() or ord(part) > 0x2E80):
                 yield part
 
 
-def _weight(word: str, names: set[str]) -> float:
+def _choose_weight(word: str, names: frozenset[str]) -> float:
     if word in load_words("quoting", "weak_question_words"):
         return WEAK_WEIGHT
     return NAME_WEIGHT if word in names else 1.0
@@ -185,15 +191,15 @@ class TermMatcher(dict[str, Matches]):
                 self._by_prefix.setdefault(term.word[:3], []).append((term.word, number))
 
     def __missing__(self, word: str) -> Matches:
-        met: dict[int, float] = {}
-        for form in (word,) if word.isalnum() else {word, *word_parts(word)}:
+        term_credits: dict[int, float] = {}
+        for form in (word,) if word.isalnum() else {word, *split_word_parts(word)}:
             if form in self._exact:
-                met[self._exact[form]] = 1.0
+                term_credits[self._exact[form]] = 1.0
                 continue
             for term, number in self._by_prefix.get(form[:3], ()):
                 if form.isalpha() and has_same_stem(form, term):
-                    met[number] = max(met.get(number, 0.0), INFLECTED_CREDIT)
-        found = self[word] = tuple(met.items())
+                    term_credits[number] = max(term_credits.get(number, 0.0), INFLECTED_CREDIT)
+        found = self[word] = tuple(term_credits.items())
         return found
 
     def find_matches(self, words: Iterable[str]) -> Iterable[Matches]:

@@ -11,9 +11,9 @@ from modules.llm_platform.domain.extractive.question import (
     read_question,
 )
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.stemming import is_same_word
-from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.text.tokens import split_words
 
 SPLIT_LANGUAGES: Final = ("en", "de")
 
@@ -38,9 +38,9 @@ def list_open_parts(question: Question, answer: str) -> list[str]:
 
     The list is empty if the answer is in another language, or has no word of any part and so answers in other words.
     """
-    if not (parts := split_question(question)) or detect(answer) not in (None, question.language):
+    if not (parts := split_question(question)) or detect_language(answer) not in (None, question.language):
         return []
-    known = set(words(answer))
+    known = set(split_words(answer))
     open_parts = [part for part in parts if _lacks_all(part, known, question.language)]
     return open_parts if len(open_parts) < len(parts) else []
 
@@ -48,7 +48,7 @@ def list_open_parts(question: Question, answer: str) -> list[str]:
 def _begins_question(part: str, language: str) -> bool:
     """Return whether a question word or a verb is one of the first two words: `by how much` begins with a preposition."""
     openings = load_words("question_openings", language)
-    return any(word in openings for word in words(part)[:2])
+    return any(word in openings for word in split_words(part)[:2])
 
 
 def _asks_for_something(part: str, language: str) -> bool:

@@ -1,7 +1,8 @@
 """Let two small models find answers in other words, and reject sentences that only share words with the question.
 
-A sentence encoder finds the sentences that are close to the question, in any language. The support model then reads each of the
-best ones together with the question, in the languages that it knows. `scripts/support_model/answers.py` fits the weights.
+A sentence encoder measures how close each sentence of `list_quotable` is to the question, in any language. The support model
+reads the sentences of `keep_nearest` together with the question, in the languages that it knows. `choose_by_reading` then
+replaces the choice of the words, or keeps it. `scripts/support_model/answers.py` fits the weights.
 """
 
 import itertools
@@ -9,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean, pstdev
-from typing import Final, Literal, NamedTuple, Self
+from typing import Final, Literal
 
-from modules.llm_platform.domain.extractive.candidates import Candidate, overlap
+from modules.llm_platform.domain.extractive.candidates import Candidate, measure_overlap
 from modules.llm_platform.domain.extractive.question import Question
-from modules.llm_platform.domain.extractive.scoring import best_first
+from modules.llm_platform.domain.extractive.scoring import get_rank_key
 from modules.llm_platform.domain.extractive.selection import (
     MAX_QUOTES,
     REPEATS_FROM,
@@ -36,7 +37,7 @@ Kind = Literal["english", "languages", "near"]
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class AnswerWeights:
     """The weights of the features of a sentence, and the limits of its log-odds.
 
     - From `answers_from`, a sentence is quoted, even if it shares few words with the question.
@@ -54,14 +55,14 @@ class Weights:
 
 
 @cache
-def read_weights(kind: Kind) -> Weights:
-    return Weights(**load_data("answer_weights")[kind])
+def read_weights(kind: Kind) -> AnswerWeights:
+    return AnswerWeights(**load_data("answer_weights")[kind])
 
 
 def list_quotable(selection: Selection) -> list[Candidate]:
     """Return the sentences for the encoder: the ones that can be quoted, best first by their words."""
-    ranked = sorted(selection.candidates, key=best_first)
-    # The tests take time, so that no more sentences are tested than are returned.
+    ranked = sorted(selection.candidates, key=get_rank_key)
+    # `add_antecedent` takes time, so `islice` stops as soon as there are enough sentences.
     return list(itertools.islice(filter(add_antecedent, ranked), MAX_NEAR))
 
 
@@ -80,11 +81,11 @@ def describe_sentence(candidate: Candidate, question: Question) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SentenceReading:
     """What the models say about a sentence.
 
     - `closeness` compares it with the question. `lead` is how far `closeness` is above the mean, in standard deviations.
-    - `log_odds` is the result of the support model, and `kind` names the one that read the sentence.
+    - `log_odds` is the result of the support model, and `kind` names the model that read the sentence.
     """
 
     candidate: Candidate
@@ -93,13 +94,27 @@ class Reading:
     log_odds: float = 0.0
     kind: Kind = "near"
 
-    def weigh(self) -> tuple[float, Weights]:
-        """Return the log-odds that the sentence answers, and the weights of its kind."""
-        weights, features = read_weights(self.kind), self.features()
-        return weights.bias + sum(weight * features[name] for name, weight in weights.features.items()), weights
-
+    @property
     def features(self) -> dict[str, float]:
         return {"closeness": self.closeness, "lead": self.lead, "log_odds": self.log_odds}
+
+    @property
+    def weights(self) -> AnswerWeights:
+        return read_weights(self.kind)
+
+    @property
+    def odds(self) -> float:
+        """The log-odds that the sentence answers, from all features."""
+        weights, features = self.weights, self.features
+        return weights.bias + sum(weight * features[name] for name, weight in weights.features.items())
+
+    @property
+    def margin(self) -> float:
+        """How far the log-odds are above the lowest that its kind shows.
+
+        Sentences of two kinds are compared by their margins, because `near` gives higher log-odds where nothing answers.
+        """
+        return self.odds - self.weights.may_answer_from
 
 
 def choose_kind(question: str | None, sentence: str | None) -> Kind:
@@ -113,11 +128,11 @@ def choose_kind(question: str | None, sentence: str | None) -> Kind:
     return "english" if question == ENGLISH else "languages"
 
 
-def keep_nearest(selection: Selection, near: Sequence[Candidate], closeness: Sequence[float]) -> list[Reading]:
+def keep_nearest(selection: Selection, near: Sequence[Candidate], closeness: Sequence[float]) -> list[SentenceReading]:
     """Return the sentences to read: the MAX_READ nearest ones, and all that the words chose."""
     mean, deviation = fmean(closeness), pstdev(closeness)
     readings = [
-        Reading(candidate, value, (value - mean) / deviation if deviation > 0 else 0.0)
+        SentenceReading(candidate, value, (value - mean) / deviation if deviation > 0 else 0.0)
         for candidate, value in zip(near, closeness, strict=True)
     ]
     nearest = sorted(readings, key=lambda one: -one.closeness)
@@ -125,7 +140,7 @@ def keep_nearest(selection: Selection, near: Sequence[Candidate], closeness: Seq
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ReadingResult:
     """The selection after the models have read its sentences.
 
     - `selection.chosen` has the sentences that answer.
@@ -138,49 +153,38 @@ class Chosen:
     may_answer: bool = False
 
 
-class _Weighed(NamedTuple):
-    """A sentence with its log-odds, the weights of its kind, and how far its log-odds are above `may_answer_from`."""
-
-    candidate: Candidate
-    odds: float
-    weights: Weights
-    margin: float
-
-    @classmethod
-    def of(cls, reading: Reading) -> Self:
-        odds, weights = reading.weigh()
-        return cls(reading.candidate, odds, weights, odds - weights.may_answer_from)
-
-
-def choose_by_reading(selection: Selection, readings: Sequence[Reading]) -> Chosen:
+def choose_by_reading(selection: Selection, readings: Sequence[SentenceReading]) -> ReadingResult:
     """Choose the sentences that answer.
 
     The best sentence is the one that is furthest above `may_answer_from` of its kind. The choice of the words stays if the
     question has several parts, or if one of its sentences is nearly as good as the best sentence and the best sentence may
     answer. Other quotes must have the options, signs and identifiers of the question.
     """
-    question = selection.question
-    # The log-odds of two kinds cannot be compared: where nothing answers, `near` gives higher log-odds than a model does.
-    # So a sentence is compared by how far its log-odds are above the lowest that its kind shows.
-    weighed = sorted(map(_Weighed.of, readings), key=lambda one: -one.margin)
-    ordered = [one.candidate for one in weighed]
-    best, weights = weighed[0], weighed[0].weights
-    by_words = [one.margin for one in weighed if one.candidate in selection.chosen]
+    ranked = sorted(readings, key=lambda one: -one.margin)
+    ordered = [one.candidate for one in ranked]
+    best, limits = ranked[0], ranked[0].weights
+    by_words = [one.margin for one in ranked if one.candidate in selection.chosen]
     # The models read a sentence beside the whole question: they cannot tell that it answers one of several parts.
-    has_parts = len(question.parts) > 1
-    is_close = bool(by_words) and max(by_words) >= best.margin - weights.words_within
-    if by_words and (has_parts or (best.odds >= weights.words_from and is_close)):
-        return Chosen(selection, ordered)
-    if best.odds < weights.answers_from:
-        return Chosen(replace(selection, chosen=[]), ordered, may_answer=best.odds >= weights.may_answer_from)
+    has_parts = len(selection.question.parts) > 1
+    is_close = bool(by_words) and max(by_words) >= best.margin - limits.words_within
+    if by_words and (has_parts or (best.odds >= limits.words_from and is_close)):
+        return ReadingResult(selection, ordered)
+    if best.odds < limits.answers_from:
+        return ReadingResult(replace(selection, chosen=[]), ordered, may_answer=best.odds >= limits.may_answer_from)
+    chosen = _choose_answers(ranked)
+    return ReadingResult(replace(selection, chosen=[] if lacks_exact(selection.question, chosen) else chosen), ordered)
+
+
+def _choose_answers(ranked: Sequence[SentenceReading]) -> list[Candidate]:
+    """Return the sentences that answer nearly as certainly as the best one, at most MAX_QUOTES and without repetition."""
     chosen: list[Candidate] = []
-    for one in weighed:
+    for one in ranked:
         candidate = one.candidate
         group = [member for member in add_antecedent(candidate) if member not in chosen]
         is_repeated = any(
-            overlap(candidate, other) >= REPEATS_FROM or is_shown_with(other, candidate) for other in chosen
+            measure_overlap(candidate, other) >= REPEATS_FROM or is_shown_with(other, candidate) for other in chosen
         )
-        is_near = one.odds >= one.weights.answers_from and one.margin >= best.margin - NEARLY_BEST
+        is_near = one.odds >= one.weights.answers_from and one.margin >= ranked[0].margin - NEARLY_BEST
         if is_near and group and not is_repeated and len(chosen) + len(group) <= MAX_QUOTES:
             chosen += group
-    return Chosen(replace(selection, chosen=[] if lacks_exact(question, chosen) else chosen), ordered)
+    return chosen

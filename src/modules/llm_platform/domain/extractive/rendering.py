@@ -1,4 +1,8 @@
-"""Render selected quotes as Markdown, each with its citation marker."""
+"""Render selected quotes as Markdown, each with its citation marker.
+
+`render_answer` takes the selection. If its sources contradict each other, or use a word of the question in several meanings, the
+answer says so.
+"""
 
 import itertools
 import re
@@ -6,10 +10,9 @@ from collections.abc import Sequence
 
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.conflicts import find_conflict, find_readings
+from modules.llm_platform.domain.extractive.conflicts import Meanings, find_conflict, find_meanings
 from modules.llm_platform.domain.extractive.markup import strip_markup
-from modules.llm_platform.domain.extractive.question import Question
-from modules.llm_platform.domain.extractive.selection import Extraction, Quote
+from modules.llm_platform.domain.extractive.selection import Quote, Selection, make_quotes
 from modules.llm_platform.domain.extractive.sentences import read_table
 from modules.llm_platform.domain.extractive.tables import RowsFound
 from modules.llm_platform.domain.extractive.voices import Side, find_sides
@@ -23,11 +26,10 @@ _END = re.compile(rf"(?<![{STOPS}{WIDE_STOPS}{COLONS}])([{STOPS}{WIDE_STOPS}{COL
 _UNSPACED_END = "。！？：」』）"
 
 
-def render_answer(question: Question, extraction: Extraction, messages: Messages, max_tokens: int) -> str:
+def render_answer(selection: Selection, messages: Messages, max_tokens: int) -> str:
     """Return the answer in Markdown; empty without quotes. Blocks beyond `max_tokens` are left out."""
-    blocks = _blocks(question, extraction, messages)
     text = ""
-    for block in blocks:
+    for block in _render_blocks(selection, messages):
         longer = f"{text}\n\n{block}" if text else block
         if text and count_tokens(longer) > max_tokens:
             break
@@ -41,10 +43,10 @@ def render_rows(found: RowsFound, messages: Messages) -> str:
     return f"{lead}\n\n{_render_rows(found.rows)}"
 
 
-def render_closest(extraction: Extraction, messages: Messages) -> str:
+def render_closest(selection: Selection, messages: Messages) -> str:
     """Return the best sentence of each of the best sources, for an answer that found none; empty if none can be quoted."""
     best: dict[int, Candidate] = {}
-    for one in extraction.candidates:
+    for one in selection.best:
         if _stands_alone(one):
             best.setdefault(one.source.index, one)
     return list_closest(list(best.values()), messages)
@@ -79,21 +81,26 @@ def _stands_alone(candidate: Candidate) -> bool:
     return not candidate.is_dependent and not is_lead_in
 
 
-def _blocks(question: Question, extraction: Extraction, messages: Messages) -> list[str]:
-    if not extraction.quotes:
+def _render_blocks(selection: Selection, messages: Messages) -> list[str]:
+    if not selection.chosen:
         return []
-    if readings := find_readings(question, extraction.candidates):
-        lines = [messages.introduce_readings(strip_markup(readings.subject)), ""]
-        for reading in readings.readings:
-            cited = _add_markers(_render_text(reading.opening), [reading.opening.source.index])
-            lines.append(f"- {strip_markup(reading.title)}: {cited}")
-        return ["\n".join(lines)]
-    quotes = extraction.quotes
-    conflict = find_conflict(extraction.candidates)
+    if ambiguous := find_meanings(selection.question, selection.best):
+        return [_render_meanings(ambiguous, messages)]
+    quotes = make_quotes(selection)
+    conflict = find_conflict(selection.best)
     if conflict is None:
         return render_passage(quotes)
     quotes_left = [quote for quote in quotes if not any(quote.sentence is side.sentence for side in conflict)]
-    return [render_conflict(find_sides(conflict, extraction.sentences), messages), *render_passage(quotes_left)]
+    return [render_conflict(find_sides(conflict, selection.candidates), messages), *render_passage(quotes_left)]
+
+
+def _render_meanings(found: Meanings, messages: Messages) -> str:
+    """Return a list with the meanings of an ambiguous word, each with the sentence that describes it."""
+    lines = [messages.introduce_meanings(strip_markup(found.subject)), ""]
+    for meaning in found.meanings:
+        cited = _add_markers(_render_text(meaning.opening), [meaning.opening.source.index])
+        lines.append(f"- {strip_markup(meaning.title)}: {cited}")
+    return "\n".join(lines)
 
 
 def render_conflict(sides: tuple[Side, Side], messages: Messages) -> str:
@@ -109,19 +116,19 @@ def render_conflict(sides: tuple[Side, Side], messages: Messages) -> str:
 def render_passage(quotes: Sequence[Quote]) -> list[str]:
     """Return the Markdown blocks of a passage: sentences as paragraphs, table rows as a table, fragments as a list."""
     blocks: list[str] = []
-    for (_, columns, fragments), group in itertools.groupby(quotes, key=_shape):
+    for (_, columns, fragments), group in itertools.groupby(quotes, key=_get_shape):
         members = list(group)
         if columns:
             rows = [quote.sentence.row for quote in members]
             blocks.append(_render_table(members[0].sentence.columns, rows, members[0].source.index))
         elif fragments and len(quotes) > 1:
-            blocks += _lists(members)
+            blocks += _render_lists(members)
         else:
-            blocks += _paragraphs(members)
+            blocks += _render_paragraphs(members)
     return blocks
 
 
-def _shape(quote: Quote) -> tuple[int, Sequence[str], bool]:
+def _get_shape(quote: Quote) -> tuple[int, Sequence[str], bool]:
     """Return what neighbouring quotes must share to be rendered as one block: source, columns, fragment or sentence.
 
     A fragment with code, a list or a table below it is rendered like a sentence.
@@ -135,7 +142,7 @@ def _render_table(columns: Sequence[str], rows: Sequence[Sequence[str]], index: 
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, ["---"] * len(columns), *marked))
 
 
-def _lists(quotes: Sequence[Quote]) -> list[str]:
+def _render_lists(quotes: Sequence[Quote]) -> list[str]:
     """Return the quotes as lists. If adjacent items have the same lead, it stands once above them."""
     blocks: list[str] = []
     lines: list[str] = []
@@ -144,14 +151,14 @@ def _lists(quotes: Sequence[Quote]) -> list[str]:
         if not lead or len(members) == 1:
             lines += [f"- {_render_quote(quote)}" for quote in members]
             continue
-        items = [f"- {_add_markers(quote.sentence.text, _indices(quote))}" for quote in members]
+        items = [f"- {_add_markers(quote.sentence.text, _list_indices(quote))}" for quote in members]
         blocks += ["\n".join(lines)] * bool(lines)
         blocks += [_add_markers(f"{lead}:", [members[0].source.index]), "\n".join(items)]
         lines = []
     return [*blocks, "\n".join(lines)] if lines else blocks
 
 
-def _paragraphs(quotes: Sequence[Quote]) -> list[str]:
+def _render_paragraphs(quotes: Sequence[Quote]) -> list[str]:
     """Return the quotes as paragraphs. The code or list that a sentence announces stands below it."""
     blocks: list[str] = []
     line = ""
@@ -169,10 +176,10 @@ def _paragraphs(quotes: Sequence[Quote]) -> list[str]:
 
 
 def _render_quote(quote: Quote) -> str:
-    return _add_markers(_render_text(quote), _indices(quote))
+    return _add_markers(_render_text(quote), _list_indices(quote))
 
 
-def _indices(quote: Quote) -> list[int]:
+def _list_indices(quote: Quote) -> list[int]:
     return [quote.source.index, *quote.also]
 
 

@@ -1,10 +1,16 @@
-"""Write a report without a model: under each question, it quotes the passages of pages that answer it."""
+"""Write a report without a model: under each question, it quotes the passages of pages that answer it.
+
+A passage is a run of neighbouring sentences of one page. Each question of the report has a `PassageSelector`, which ranks the
+sentences of all pages for this question. The sections take turns: each gets its best passage, then each gets its second one. No
+sentence is quoted twice.
+"""
 
 import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive import selection
@@ -13,20 +19,16 @@ from modules.llm_platform.domain.extractive.candidates import MIN_WORDS, TITLE_C
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
 from modules.llm_platform.domain.extractive.rendering import render_conflict, render_passage
-from modules.llm_platform.domain.extractive.scoring import best_first, coverage, score_candidates, weigh
+from modules.llm_platform.domain.extractive.scoring import get_rank_key, measure_coverage, score_candidates, weigh_terms
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 from modules.llm_platform.domain.extractive.voices import Side, find_sides
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-# Limits of the passages of one section: in all, from one source, and from under one heading of a source.
-MAX_PASSAGES = 5
-MAX_OF_A_SOURCE = 3
-MAX_OF_A_HEADING = 2
-MAX_SENTENCES = 4  # the sentences of one passage
+MAX_OF_A_HEADING = 2  # passages of a section from under one heading of a source
 MAX_PASSAGE_WORDS = 110
 MIN_SENTENCE_WORDS = 6  # shorter sentences are usually captions, and are used only if there is nothing else
 DUPLICATE_FROM = 0.8  # sentences are duplicates if they share this much of the words of the shorter one
@@ -37,6 +39,22 @@ FEW_TERMS = 2  # if a question has more terms, a passage needs at least two of t
 
 Passage = Sequence[selection.Quote]
 Conflict = tuple[Candidate, Candidate]
+
+
+class PassageLimits(NamedTuple):
+    """The most passages of a section, in all and from one source, and the most sentences of one passage.
+
+    With `is_prose`, table rows and headings right above code or a table are left out.
+    """
+
+    passages: int
+    of_a_source: int
+    sentences: int
+    is_prose: bool = False
+
+
+SECTION_LIMITS = PassageLimits(passages=5, of_a_source=3, sentences=4)
+OPENING_LIMITS = PassageLimits(passages=2, of_a_source=1, sentences=2, is_prose=True)
 
 
 class SelectedPassages:
@@ -81,112 +99,103 @@ class PassageSelector:
         candidates = find_candidates(question, sources, texts, matcher)
         self._question = question
         self._candidates = candidates
-        self._weights = weigh(question, candidates)
+        self._weights = weigh_terms(question, candidates)
         score_candidates(candidates, self._weights)
-        fit = (candidate for candidate in candidates if candidate.fit)
-        self._ranked = sorted(fit, key=best_first)
-        self._near = [candidate for candidate in self._ranked[: selection.MAX_COMPARED] if candidate.is_quotable]
-        self._behind = {id(candidate.before): candidate for candidate in candidates if candidate.before is not None}
+        usable = (candidate for candidate in candidates if candidate.has_usable_form)
+        self._ranked = sorted(usable, key=get_rank_key)
+        self._best = [candidate for candidate in self._ranked[: selection.MAX_COMPARED] if candidate.is_quotable]
+        self._following = selection.map_following(candidates)
 
     def is_answered(self) -> bool:
         """Return whether the sources answer the question, before passages are selected for other questions."""
         selected = SelectedPassages()
-        found = [*(self.conflict(selected) or ()), *itertools.chain.from_iterable(self.passages(selected))]
+        found = [
+            *(self.select_conflict(selected) or ()),
+            *itertools.chain.from_iterable(self.select_passages(selected)),
+        ]
         subject = self._weights.subject
-        return coverage(found, subject, range(len(subject))) >= selection.ANSWERS_FROM
+        return measure_coverage(found, subject, range(len(subject))) >= selection.ANSWERS_FROM
 
-    def conflict(self, selected: SelectedPassages) -> Conflict | None:
+    def select_conflict(self, selected: SelectedPassages) -> Conflict | None:
         """Select two sentences of different sources that contradict each other, and add them to `selected`."""
-        found = find_conflict([candidate for candidate in self._near if not selected.contains(candidate)])
+        found = find_conflict([candidate for candidate in self._best if not selected.contains(candidate)])
         if found:
             selected.add(found)
         return found
 
-    def sides(self, conflict: Conflict | None) -> tuple[Side, Side] | None:
+    def find_sides(self, conflict: Conflict | None) -> tuple[Side, Side] | None:
         """Return the two sides of a conflict, each with the number of independent sources that say the same."""
         return find_sides(conflict, self._candidates) if conflict else None
 
-    def passages(
-        self,
-        selected: SelectedPassages,
-        *,
-        most: int = MAX_PASSAGES,
-        sentences: int = MAX_SENTENCES,
-        opening: bool = False,
+    def select_passages(
+        self, selected: SelectedPassages, limits: PassageLimits = SECTION_LIMITS
     ) -> Iterator[Sequence[Candidate]]:
-        """Yield at most `most` passages of at most `sentences` sentences, best first, and add each to `selected`.
+        """Yield passages, best first, and add each to `selected`. A table row can only be the first passage.
 
-        A table row can only be the first passage. With `opening`, all passages are prose, and each is from another source.
+        Short sentences are only used if no longer sentence gives a passage.
         """
-        ranked, of_a_source = self._ranked, MAX_OF_A_SOURCE
-        if opening:
-            ranked = [
-                candidate
-                for candidate in ranked
-                if not candidate.sentence.row and not candidate.sentence.is_announcement
-            ]
-            of_a_source = 1
+        ranked = self._ranked
+        if limits.is_prose:
+            ranked = [one for one in ranked if not one.sentence.row and not one.sentence.is_announcement]
         found = False
-        for shortest in (MIN_SENTENCE_WORDS, MIN_WORDS):
-            for passage in self._choose(ranked, selected, shortest, most, sentences, of_a_source):
+        for min_words in (MIN_SENTENCE_WORDS, MIN_WORDS):
+            for passage in self._build_passages(ranked, selected, limits, min_words):
                 found = True
                 yield passage
             if found:
                 return
 
-    def _choose(
-        self,
-        ranked: Sequence[Candidate],
-        selected: SelectedPassages,
-        shortest: int,
-        most: int,
-        sentences: int,
-        of_a_source: int,
+    def _build_passages(
+        self, ranked: Sequence[Candidate], selected: SelectedPassages, limits: PassageLimits, min_words: int
     ) -> Iterator[Sequence[Candidate]]:
+        """Yield passages around sentences of at least `min_words`, until one scores too low or there are enough."""
         top, count = 0.0, 0
-        below: Counter[tuple[int, str]] = Counter()  # passages by source and heading; "" is the whole source
+        of_source, of_heading = Counter[int](), Counter[tuple[int, str]]()  # passages that were found
         for candidate in ranked:
             floor = FIRST_FLOOR if count < FIRST_FEW else PASSAGE_FLOOR
-            if count == most or candidate.score < floor * top:
+            if count == limits.passages or candidate.score < floor * top:
                 break
-            here = (candidate.rank, candidate.sentence.heading)
-            is_exhausted = below[candidate.rank, ""] >= of_a_source or (here[1] and below[here] >= MAX_OF_A_HEADING)
-            is_single_row = count and candidate.sentence.row
-            if is_exhausted or is_single_row or not _can_lead(candidate, shortest) or selected.is_repetition(candidate):
+            source, heading = candidate.rank, (candidate.rank, candidate.sentence.heading)
+            is_exhausted = of_source[source] >= limits.of_a_source or of_heading[heading] >= MAX_OF_A_HEADING
+            is_late_row = count and candidate.sentence.row
+            if is_exhausted or is_late_row or not _can_lead(candidate, min_words) or selected.is_repetition(candidate):
                 continue
-            passage = _extend_passage(candidate, selected, self._behind, sentences)
+            passage = _extend_passage(candidate, selected, self._following, limits.sentences)
             if passage and self._is_about_question(passage):
                 top = max(top, candidate.score)
                 count += 1
-                below.update({here, (candidate.rank, "")})
+                of_source[source] += 1
+                of_heading[heading] += bool(candidate.sentence.heading)
                 selected.add(passage)
                 yield passage
 
-    def quoted(self, passages: Sequence[Sequence[Candidate]]) -> tuple[Passage, ...]:
+    def make_passages(self, found: Sequence[Sequence[Candidate]]) -> tuple[Passage, ...]:
         """Return the passages in reading order: sources in the order of selection, passages in the order of their source."""
         order: dict[int, int] = {}
-        for passage in passages:
+        for passage in found:
             order.setdefault(passage[0].rank, len(order))
-        ordered = sorted(passages, key=lambda passage: (order[passage[0].rank], passage[0].sentence.position))
-        return tuple(tuple(selection.make_quote(candidate, self._near) for candidate in passage) for passage in ordered)
+        ordered = sorted(found, key=lambda passage: (order[passage[0].rank], passage[0].sentence.position))
+        return tuple(tuple(selection.make_quote(candidate, self._best) for candidate in passage) for passage in ordered)
 
     def _is_about_question(self, passage: Sequence[Candidate]) -> bool:
         """Return whether the passage with its headings has two terms of the question, or one if the question has few."""
-        met = {number for candidate in passage for number, credit in candidate.met.items() if credit >= TITLE_CREDIT}
-        return len(met) > 1 or len(self._question.terms) <= FEW_TERMS
+        matched = {
+            number for candidate in passage for number, credit in candidate.credits.items() if credit >= TITLE_CREDIT
+        }
+        return len(matched) > 1 or len(self._question.terms) <= FEW_TERMS
 
 
-def _can_lead(candidate: Candidate, shortest: int) -> bool:
+def _can_lead(candidate: Candidate, min_words: int) -> bool:
     """Return whether a passage can be built around the sentence."""
     if not candidate.has_own_term or candidate.attached or candidate.sentence.row:
         return candidate.has_own_term
-    return shortest <= len(candidate.words) <= MAX_PASSAGE_WORDS
+    return min_words <= len(candidate.words) <= MAX_PASSAGE_WORDS
 
 
 def _extend_passage(
-    candidate: Candidate, selected: SelectedPassages, behind: Mapping[int, Candidate], most: int
+    candidate: Candidate, selected: SelectedPassages, following: Mapping[int, Candidate], most: int
 ) -> list[Candidate]:
-    """Return the sentence, the sentence that it depends on, and sentences that continue it.
+    """Return the sentence, the sentence that it depends on, and sentences that continue it, at most `most`.
 
     The result is empty if the sentence that it depends on cannot be quoted.
     """
@@ -194,19 +203,17 @@ def _extend_passage(
     if candidate not in passage or (candidate.is_dependent and len(passage) < 2):
         return []
     room = MAX_PASSAGE_WORDS - sum(len(member.words) for member in passage)
-    following = behind.get(id(candidate))
-    while following is not None and len(passage) < most and not passage[-1].attached:
-        room -= len(following.words)
-        if room < 0 or not selection.continues(following, candidate) or selected.is_repetition(following):
+    after = following.get(id(candidate))
+    while after is not None and len(passage) < most and not passage[-1].attached:
+        room -= len(after.words)
+        if room < 0 or not selection.can_continue(after, candidate) or selected.is_repetition(after):
             break
-        passage.append(following)
-        following = behind.get(id(following))
+        passage.append(after)
+        after = following.get(id(after))
     return passage
 
 
-OPENING_PASSAGES = 2
-OPENING_SENTENCES = 2  # the sentences of one passage
-OPENING_SHARE = 0.25  # a share of the report's tokens
+OPENING_SHARE = 0.25  # the opening may have this share of the report's tokens
 MIN_SECTION_TOKENS = 120  # each section may have this many, even if the report becomes longer than its limit
 LATIN_ONLY_BELOW = 0.02  # sources are in Latin script below this share of other letters
 SCRIPT_SAMPLE_CHARS = 3000  # the beginning of each source in which letters are counted
@@ -242,17 +249,16 @@ def write_report(
     is_latin = len(_OTHER_LETTER.findall(sample)) < LATIN_ONLY_BELOW * max(1, len(sample))
 
     def search(text: str) -> PassageSelector:
-        read = read_question(text, detect(text) or language)
-        return PassageSelector(_latin_terms_only(read) if is_latin else read, sources, texts)
+        read = read_question(text, detect_language(text) or language)
+        return PassageSelector(_keep_latin_terms(read) if is_latin else read, sources, texts)
 
-    whole, parts = search(question), [search(question) for question in questions]
-    opening, sections = _answers(whole, parts, evidence)
+    opening, sections = _answer_questions(search(question), list(map(search, questions)), evidence)
     if not evidence and not any(sections):
         return ""
     return _render_report(opening, list(zip(map(one_line, questions), sections, strict=True)), messages, max_tokens)
 
 
-def _answers(
+def _answer_questions(
     whole: PassageSelector, parts: Sequence[PassageSelector], evidence: Passage
 ) -> tuple[SectionAnswer, list[SectionAnswer | None]]:
     """Return the opening of the report, and the answer to each question; None for a question without one.
@@ -262,22 +268,35 @@ def _answers(
     """
     selected = SelectedPassages()
     selected.add_texts(quote.sentence.text for quote in evidence)
-    answerable = [part for part in parts if part.is_answered()]
-    conflicts = {id(part): part.sides(part.conflict(selected)) for part in answerable}
-    waiting = {id(part): part.passages(selected) for part in answerable}
-    chosen: dict[int, list[Sequence[Candidate]]] = {id(part): [] for part in answerable}
+    sections = [_Section(part, selected) if part.is_answered() else None for part in parts]
     opening: list[Sequence[Candidate]] = []
-    for turn in range(MAX_PASSAGES):
-        for part in answerable:
-            chosen[id(part)] += itertools.islice(waiting[id(part)], 1)
+    for turn in range(SECTION_LIMITS.passages):
+        for section in filter(None, sections):
+            section.add_passage()
         if not turn and not evidence and whole.is_answered():
-            opening += whole.passages(selected, most=OPENING_PASSAGES, sentences=OPENING_SENTENCES, opening=True)
-    answers = {key: SectionAnswer(part.quoted(chosen[key]), conflicts[key]) for part in answerable if (key := id(part))}
-    introduction = (evidence,) if evidence else whole.quoted(opening)
-    return SectionAnswer(introduction, None), [answers.get(id(part)) for part in parts]
+            opening += whole.select_passages(selected, OPENING_LIMITS)
+    introduction = (evidence,) if evidence else whole.make_passages(opening)
+    return SectionAnswer(introduction, None), [section.make_answer() if section else None for section in sections]
 
 
-def _latin_terms_only(question: Question) -> Question:
+class _Section:
+    """The passages on one question, while the sections take turns. `selected` has the passages of all sections."""
+
+    def __init__(self, selector: PassageSelector, selected: SelectedPassages) -> None:
+        self._selector = selector
+        self._conflict = selector.find_sides(selector.select_conflict(selected))
+        self._remaining = selector.select_passages(selected)
+        self._passages: list[Sequence[Candidate]] = []
+
+    def add_passage(self) -> None:
+        """Add the next passage, if there is one."""
+        self._passages += itertools.islice(self._remaining, 1)
+
+    def make_answer(self) -> SectionAnswer:
+        return SectionAnswer(self._selector.make_passages(self._passages), self._conflict)
+
+
+def _keep_latin_terms(question: Question) -> Question:
     """Return the question without terms in other scripts, which sources in Latin script cannot contain."""
     fitting = [number for number, term in enumerate(question.terms) if not _OTHER_LETTER.search(term.word)]
     if len(fitting) == len(question.terms):

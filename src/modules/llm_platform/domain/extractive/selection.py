@@ -1,8 +1,9 @@
 """Select the sentences of the sources that answer a question, without a model.
 
-The result has a few of the best sentences, without repetition, in the order of their sources. A sentence that depends on the
-sentence before it is selected together with that sentence. If the best sentences lack the rare words of the question, nothing
-is selected.
+`choose_by_words` takes a question and sources, and returns a `Selection` of a few sentences without repetition. A sentence such
+as "It weighs 9 kg" comes together with the sentence before it, or not at all. If the best sentences lack the rare words of the
+question, nothing is chosen. With models, the module `reading` may change the choice. `make_quotes` then puts the chosen
+sentences in the order of their sources, and the module `rendering` writes them as Markdown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,14 +15,21 @@ from modules.llm_platform.domain.extractive.candidates import (
     LONG_WORDS,
     TITLE_CREDIT,
     Candidate,
-    explains,
+    defines_asked_term,
     find_candidates,
     is_in_same_table,
-    overlap,
+    measure_overlap,
 )
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.question import EXACT_WEIGHT, Question, TermMatcher
-from modules.llm_platform.domain.extractive.scoring import Weights, best_first, coverage, score, score_candidates, weigh
+from modules.llm_platform.domain.extractive.scoring import (
+    TermWeights,
+    get_rank_key,
+    measure_coverage,
+    score_candidate,
+    score_candidates,
+    weigh_terms,
+)
 from modules.llm_platform.domain.extractive.sentences import Sentence, read_source_blocks
 
 MAX_QUOTES = 3  # quotes for a question of one part
@@ -58,106 +66,114 @@ class Quote:
 
 
 @dataclass(slots=True)
-class Extraction:
-    """The selected quotes in reading order, the best candidates, and all sentences of the sources."""
-
-    quotes: list[Quote]
-    candidates: list[Candidate]
-    sentences: list[Candidate]
-
-
-@dataclass(slots=True)
 class Selection:
     """The sentences that are chosen by the words of the question, before a model reads any.
 
-    - `candidates` are all sentences, and `fit` are the best ones that can be quoted.
+    - `candidates` are all sentences of the sources, and `best` are the best ones that can be quoted.
     - `chosen` are the sentences that answer. It is empty if the sentences have too few words of the question.
     """
 
     question: Question
     candidates: list[Candidate]
-    fit: list[Candidate]
+    best: list[Candidate]
     chosen: list[Candidate]
 
 
-def select_quotes(question: Question, sources: Sequence[Source]) -> Extraction:
+def select_quotes(question: Question, sources: Sequence[Source]) -> list[Quote]:
     """Return the quotes that answer the question, chosen by words; empty if the sources do not answer it."""
-    return quote(choose_by_words(question, sources))
+    return make_quotes(choose_by_words(question, sources))
 
 
 def choose_by_words(question: Question, sources: Sequence[Source]) -> Selection:
     """Choose the sentences of the sources that have enough of the question's words."""
     matcher = TermMatcher(question.terms)
     candidates = find_candidates(question, sources, [read_source_blocks(source.text) for source in sources], matcher)
-    weights = weigh(question, candidates)
+    weights = weigh_terms(question, candidates)
     score_candidates(candidates, weights)
     chosen: list[Candidate] = []
-    for part in range(len(question.parts)):
-        chosen += _choose(part, question, candidates, weights, chosen)
-    ranked = sorted(candidates, key=best_first)
-    fit = [candidate for candidate in ranked[:MAX_COMPARED] if candidate.is_quotable]
-    chosen = [
-        candidate
-        for candidate in chosen
-        if not any(other is not candidate and _is_listed_in(other, candidate) for other in chosen)
-    ]
-    if coverage(chosen, weights.subject, range(len(weights.subject))) < ANSWERS_FROM or lacks_exact(question, chosen):
+    for part in question.parts:
+        chosen += _PartSelector(question, part, candidates, weights, chosen).select()
+    chosen = [one for one in chosen if not any(other is not one and _is_listed_in(other, one) for other in chosen)]
+    covered = measure_coverage(chosen, weights.subject, range(len(weights.subject)))
+    if covered < ANSWERS_FROM or lacks_exact(question, chosen):
         chosen = []
-    return Selection(question, candidates, fit, chosen)
+    ranked = sorted(candidates, key=get_rank_key)
+    best = [candidate for candidate in ranked[:MAX_COMPARED] if candidate.is_quotable]
+    return Selection(question, candidates, best, chosen)
 
 
-def quote(selection: Selection) -> Extraction:
-    """Return the quotes of the chosen sentences, in reading order."""
-    chosen, fit = selection.chosen, selection.fit
-    # Sources in the order of selection, sentences by their position in the source.
+def make_quotes(selection: Selection) -> list[Quote]:
+    """Return the quotes of the chosen sentences: sources in the order of selection, sentences in the order of their source."""
     order: dict[int, int] = {}
-    for candidate in chosen:
+    for candidate in selection.chosen:
         order.setdefault(candidate.rank, len(order))
-    in_order = sorted(chosen, key=lambda candidate: (order[candidate.rank], candidate.sentence.position))
-    return Extraction([make_quote(candidate, fit) for candidate in in_order], fit, selection.candidates)
+    in_order = sorted(selection.chosen, key=lambda candidate: (order[candidate.rank], candidate.sentence.position))
+    return [make_quote(candidate, selection.best) for candidate in in_order]
 
 
-def _choose(
-    part: int,
-    question: Question,
-    candidates: Sequence[Candidate],
-    weights: Weights,
-    selected: Sequence[Candidate],
-) -> list[Candidate]:
-    """Return the sentences for one part of the question; empty if `selected` already answers it, or no sentence does."""
-    single, asked = len(question.parts) == 1, question.parts[part]
-    focus = [weight * (1.0 if number in asked else OTHER_PARTS_WEIGHT) for number, weight in enumerate(weights.ranking)]
-    scores = {id(candidate): score(candidate, focus, weights, asked) for candidate in candidates}
-    ranked = sorted(
-        (candidate for candidate in candidates if candidate.fit and candidate.has_own_term),
-        key=lambda candidate: (-scores[id(candidate)], candidate.rank),
-    )
-    known = coverage(selected, weights.subject, asked)
-    leader = next((candidate for candidate in ranked if add_antecedent(candidate) and candidate not in selected), None)
-    if leader is None:
-        return []
-    reach = coverage([leader, *selected], weights.subject, asked)
-    answers = _is_answer(leader, question, candidates) if single else reach >= PART_ANSWERS_FROM
-    if not answers or (selected and reach - known < PART_GAIN):
-        return []
-    behind = {id(candidate.before): candidate for candidate in candidates if candidate.before is not None}
-    top, limit = scores[id(leader)], MAX_QUOTES if single else MAX_QUOTES_A_PART
-    chosen: list[Candidate] = []
-    for candidate in ranked:
-        if len(chosen) >= limit:
-            break
+class _PartSelector:
+    """Selects the sentences for one part of a question, beside the sentences that earlier parts have `selected`.
+
+    `part` has the numbers of its terms.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        part: frozenset[int],
+        candidates: Sequence[Candidate],
+        weights: TermWeights,
+        selected: Sequence[Candidate],
+    ) -> None:
+        self._question, self._part, self._candidates = question, part, candidates
+        self._weights, self._selected = weights, selected
+        self._is_only_part = len(question.parts) == 1
+        focus = [
+            weight * (1.0 if number in part else OTHER_PARTS_WEIGHT) for number, weight in enumerate(weights.ranking)
+        ]
+        self._scores = {id(candidate): score_candidate(candidate, focus, weights, part) for candidate in candidates}
+
+    def select(self) -> list[Candidate]:
+        """Return the sentences; empty if `selected` already answers the part, or if no sentence does."""
+        ranked = sorted(
+            (candidate for candidate in self._candidates if candidate.has_usable_form and candidate.has_own_term),
+            key=lambda candidate: (-self._scores[id(candidate)], candidate.rank),
+        )
+        leader = next((one for one in ranked if add_antecedent(one) and one not in self._selected), None)
+        if leader is None or not self._is_answered_by(leader):
+            return []
+        following = map_following(self._candidates)
+        limit = MAX_QUOTES if self._is_only_part else MAX_QUOTES_A_PART
+        chosen: list[Candidate] = []
+        for candidate in ranked:
+            if len(chosen) >= limit:
+                break
+            known = (*self._selected, *chosen)
+            group = [member for member in add_antecedent(candidate) if member not in known]
+            if group and len(chosen) + len(group) <= limit and self._is_worth_adding(candidate, leader, known):
+                chosen += group
+                if self._is_only_part and candidate.sentence.term:
+                    chosen += _find_continuation(candidate, following, limit - len(chosen))
+        return chosen
+
+    def _is_answered_by(self, leader: Candidate) -> bool:
+        """Return whether the best sentence answers the part, and says more on it than the selected sentences."""
+        subject = self._weights.subject
+        covered = measure_coverage([leader, *self._selected], subject, self._part)
+        if self._selected and covered - measure_coverage(self._selected, subject, self._part) < PART_GAIN:
+            return False
+        return (
+            _is_answer(leader, self._question, self._candidates) if self._is_only_part else covered >= PART_ANSWERS_FROM
+        )
+
+    def _is_worth_adding(self, candidate: Candidate, leader: Candidate, known: Sequence[Candidate]) -> bool:
+        """Return whether the sentence scores nearly as high as the best one, and repeats no known sentence."""
+        repeated = max((measure_overlap(candidate, other) for other in known), default=0.0)
+        if repeated >= REPEATS_FROM or any(is_shown_with(other, candidate) for other in known):
+            return False
+        top = self._scores[id(leader)]
         floor = top * (SAME_SOURCE_FLOOR if candidate.rank == leader.rank else OTHER_SOURCE_FLOOR)
-        group = [member for member in add_antecedent(candidate) if member not in chosen and member not in selected]
-        repeats = max((overlap(candidate, other) for other in (*selected, *chosen)), default=0.0)
-        if any(is_shown_with(other, candidate) for other in (*selected, *chosen)):
-            continue
-        if not group or repeats >= REPEATS_FROM or len(chosen) + len(group) > limit:
-            continue
-        if scores[id(candidate)] - REPETITION_COST * repeats * top >= floor:
-            chosen += group
-            if single and candidate.sentence.term:
-                chosen += _continuation(candidate, behind, limit - len(chosen))
-    return chosen
+        return self._scores[id(candidate)] - REPETITION_COST * repeated * top >= floor
 
 
 def _is_answer(leader: Candidate, question: Question, candidates: Sequence[Candidate]) -> bool:
@@ -166,34 +182,39 @@ def _is_answer(leader: Candidate, question: Question, candidates: Sequence[Candi
     Terms are not weighted by rarity, because they are frequent in a text about the question. A definition of what is asked is
     always an answer.
     """
-    if question.asks_what and explains(leader.sentence, question):
+    if question.asks_what and defines_asked_term(leader.sentence, question):
         return True
-    share = coverage([leader], [term.weight for term in question.terms], range(len(question.terms)))
+    share = measure_coverage([leader], [term.weight for term in question.terms], range(len(question.terms)))
     position = candidates.index(leader)
     nearby = candidates[max(0, position - AROUND) : position + AROUND + 1]
-    around = [candidate for candidate in nearby if _section(candidate) == _section(leader)]
+    around = [candidate for candidate in nearby if _get_section(candidate) == _get_section(leader)]
     about = sum(candidate.has_own_term and candidate.is_quotable for candidate in around) / len(around)
     return share + ABOUT_WEIGHT * about >= LEADER_ANSWERS_FROM
 
 
-def _section(candidate: Candidate) -> tuple[int, str, str]:
+def _get_section(candidate: Candidate) -> tuple[int, str, str]:
     """Return what identifies the section of a sentence: its source, heading and list."""
     return candidate.rank, candidate.sentence.heading, candidate.sentence.intro
 
 
-def _continuation(candidate: Candidate, behind: Mapping[int, Candidate], most: int) -> list[Candidate]:
+def map_following(candidates: Sequence[Candidate]) -> dict[int, Candidate]:
+    """Map the `id` of each sentence to the sentence right behind it."""
+    return {id(candidate.before): candidate for candidate in candidates if candidate.before is not None}
+
+
+def _find_continuation(candidate: Candidate, following: Mapping[int, Candidate], most: int) -> list[Candidate]:
     """Return at most `most` sentences that continue the explanation of a term."""
     found: list[Candidate] = []
-    following = behind.get(id(candidate))
-    while following is not None and len(found) < most and not (found or [candidate])[-1].attached:
-        if not continues(following, candidate):
+    last = candidate
+    while len(found) < most and not last.attached and (after := following.get(id(last))) is not None:
+        if not can_continue(after, candidate):
             break
-        found.append(following)
-        following = behind.get(id(following))
+        found.append(after)
+        last = after
     return found
 
 
-def continues(following: Candidate, candidate: Candidate) -> bool:
+def can_continue(following: Candidate, candidate: Candidate) -> bool:
     """Return whether the following sentence can be quoted as the continuation of this sentence."""
     quotable = following.is_quotable and following.sentence.is_complete and len(following.words) <= LONG_WORDS
     return quotable and (following.is_dependent or following.score >= NEIGHBOUR_FLOOR * candidate.score)
@@ -202,7 +223,7 @@ def continues(following: Candidate, candidate: Candidate) -> bool:
 def lacks_exact(question: Question, chosen: Sequence[Candidate]) -> bool:
     """Return whether the quotes and their headings lack an option, sign or identifier of the question."""
     exact = [number for number, term in enumerate(question.terms) if term.weight >= EXACT_WEIGHT]
-    return any(all(candidate.met.get(number, 0.0) < TITLE_CREDIT for candidate in chosen) for number in exact)
+    return any(all(candidate.credits.get(number, 0.0) < TITLE_CREDIT for candidate in chosen) for number in exact)
 
 
 def _is_listed_in(selected: Candidate, candidate: Candidate) -> bool:
@@ -232,9 +253,9 @@ def add_antecedent(candidate: Candidate) -> list[Candidate]:
     return [before, candidate] if len(before.words) <= LONG_WORDS else []
 
 
-def make_quote(candidate: Candidate, fit: Sequence[Candidate]) -> Quote:
-    """Return the quote of a candidate, with the indices of other sources that have the same words."""
-    same = {other.source.index for other in fit if other.rank != candidate.rank and other.words == candidate.words}
+def make_quote(candidate: Candidate, best: Sequence[Candidate]) -> Quote:
+    """Return the quote of a candidate, with the indices of other sources among the `best` that have the same words."""
+    same = {other.source.index for other in best if other.rank != candidate.rank and other.words == candidate.words}
     return Quote(
         candidate.sentence, candidate.source, candidate.lead, candidate.above, candidate.attached, sorted(same)
     )

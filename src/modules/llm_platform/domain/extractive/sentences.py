@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from modules.llm_platform.domain.extractive.blocks import Block, read_blocks
 from modules.llm_platform.domain.extractive.markup import strip_markup
-from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
+from modules.llm_platform.domain.text.sentences import ends_sentence, split_sentences
 
 MAX_TEXT_CHARS = 400_000  # the rest of a longer source is not read
 MAX_SENTENCE_CHARS = 1200
@@ -50,7 +50,7 @@ class Sentence:
     text: str
     position: int
     heading: str
-    item: bool
+    is_item: bool
     is_complete: bool
     before: Sentence | None = None
     above: Block | None = None
@@ -110,28 +110,28 @@ def _read_block(blocks: Sequence[Block], number: int, language: str) -> Iterator
     if block.kind == "table":
         columns, rows = read_table(block)
         if block.heading and 1 < len(rows) <= MAX_ROWS:
-            yield _announce(block.heading, block, columns)
+            yield _make_announcement(block.heading, block, columns)
         has_all_rows = all(len(line) <= MAX_SENTENCE_CHARS for line in block.text.split("\n"))
         for cells in rows:
             text = " | ".join(cells)
-            row = Sentence(text, 0, block.heading, item=True, is_complete=True, row=cells, columns=columns)
+            row = Sentence(text, 0, block.heading, is_item=True, is_complete=True, row=cells, columns=columns)
             row.has_all_rows = has_all_rows
             yield row
     elif block.kind == "heading":  # right above code it announces the code
         after = blocks[number + 1 : number + 2]
         if after and after[0].kind == "code" and block.text:
-            yield _announce(block.text, after[0])
+            yield _make_announcement(block.text, after[0])
     else:
-        yield from _sentences(blocks, number, language)
+        yield from _read_prose(blocks, number, language)
 
 
-def _sentences(blocks: Sequence[Block], number: int, language: str) -> Iterator[Sentence]:
+def _read_prose(blocks: Sequence[Block], number: int, language: str) -> Iterator[Sentence]:
     """Yield the sentences of a paragraph or a list item."""
     block = blocks[number]
     item = block.kind == "item"
-    intro = _intro(blocks, number) if item else ""
+    intro = _find_introduction(blocks, number) if item else ""
     before: Sentence | None = None
-    pieces = list(itertools.islice(_pieces(block, language), MAX_SENTENCES))
+    pieces = list(itertools.islice(_split_at_gaps(block, language), MAX_SENTENCES))
     for nth, (piece, cut) in enumerate(pieces, 1):
         shown = strip_markup(piece) if len(piece) <= 2 * MAX_SENTENCE_CHARS and not _is_menu(piece) else ""
         if not shown or len(shown) > MAX_SENTENCE_CHARS:
@@ -154,7 +154,7 @@ def _is_menu(piece: str) -> bool:
     return bool(links) and sum(map(len, links)) > MENU_SHARE * len(_LINKED.sub(r"\1", piece))
 
 
-def _intro(blocks: Sequence[Block], number: int) -> str:
+def _find_introduction(blocks: Sequence[Block], number: int) -> str:
     """Return the paragraph above a list, when it ends in a colon."""
     first = number
     while first and blocks[first - 1].kind == "item":
@@ -165,33 +165,33 @@ def _intro(blocks: Sequence[Block], number: int) -> str:
     return above.text
 
 
-def _announce(heading: str, block: Block, columns: tuple[str, ...] = ()) -> Sentence:
+def _make_announcement(heading: str, block: Block, columns: tuple[str, ...] = ()) -> Sentence:
     title = heading.rstrip(":：")
     return Sentence(
-        f"{title}:", 0, title, item=False, is_complete=True, after=(block,), is_announcement=True, columns=columns
+        f"{title}:", 0, title, is_item=False, is_complete=True, after=(block,), is_announcement=True, columns=columns
     )
 
 
 def read_table(block: Block) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the column names, and the rows that have a cell for each column and at least two cells with a text."""
     names, _, *lines = block.text.split("\n")
-    columns = _cells(names)
+    columns = _split_cells(names)
     if not 1 < len(columns) <= MAX_COLUMNS:
         return columns, []
-    rows = (_cells(line) for line in lines if len(line) <= MAX_SENTENCE_CHARS)
+    rows = (_split_cells(line) for line in lines if len(line) <= MAX_SENTENCE_CHARS)
     return columns, [cells for cells in rows if len(cells) == len(columns) and sum(map(bool, cells)) > 1]
 
 
-def _cells(line: str) -> tuple[str, ...]:
+def _split_cells(line: str) -> tuple[str, ...]:
     bare = line.strip()
     bare = bare.removeprefix("|")
     bare = bare.removesuffix("|") if not bare.endswith("\\|") else bare
     return tuple(strip_markup(cell) for cell in _CELL_END.split(bare))
 
 
-def _pieces(block: Block, language: str) -> Iterator[tuple[str, bool]]:
+def _split_at_gaps(block: Block, language: str) -> Iterator[tuple[str, bool]]:
     """Yield each sentence of a block as written, and whether a part of it is missing."""
-    for start, end in sentence_spans(block.text, language):
+    for start, end in split_sentences(block.text, language):
         parts = _GAP.split(block.text[start:end])
         for number, part in enumerate(parts):
             begun = _LEFT_OUT.match(part)

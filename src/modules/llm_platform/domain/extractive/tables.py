@@ -8,15 +8,15 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import Question, has_same_stem
 from modules.llm_platform.domain.extractive.table_values import has_dates, has_numbers, read_dates, read_numbers
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.negation import count_negators
-from modules.llm_platform.domain.text.tokens import fold, words
+from modules.llm_platform.domain.text.tokens import fold, split_words
 
 Extreme = Literal["highest", "lowest", "latest", "earliest"]
 EXTREMES: Final[tuple[Extreme, ...]] = ("latest", "earliest", "lowest", "highest")
@@ -47,35 +47,47 @@ class _Table:
     def __init__(self, rows: Sequence[Candidate]) -> None:
         self.rows = rows
         self.columns = rows[0].sentence.columns
-        self.names = [_split(name) for name in self.columns]
+        self.names = [_split_words(name) for name in self.columns]
 
-    def cells(self, column: int) -> list[str]:
+    def list_cells(self, column: int) -> list[str]:
         return [row.sentence.row[column] for row in self.rows]
 
-    def matches(self, asked: Sequence[str]) -> int:
+    def count_matches(self, asked: Sequence[str]) -> int:
         """Return how many of these words the title, the heading or the column names have, or a cell that the question names.
 
         A word within the text of a cell says nothing about the rows: `Booked with the car` is a note on a child seat.
         """
         texts = (self.rows[0].source.title, self.rows[0].sentence.heading, *self.columns)
-        known = {word for text in texts for word in _split(text)}
-        known.update(word for cell in self._distinct_cells() if _names(cell, asked) for word in cell)
+        known = {word for text in texts for word in _split_words(text)}
+        known.update(word for cell in self._list_distinct_cells() if _is_asked_for(cell, asked) for word in cell)
         return sum(any(is_form(word, other) for other in known) for word in asked)
 
-    def _distinct_cells(self) -> Iterable[tuple[str, ...]]:
+    def _list_distinct_cells(self) -> Iterable[tuple[str, ...]]:
         cells = set(itertools.chain.from_iterable(row.sentence.row for row in self.rows))
-        return {_split(cell) for cell in cells}
+        return {_split_words(cell) for cell in cells}
+
+
+class _Asked(NamedTuple):
+    """The folded words of a question. `content` lacks function words, and words that compare, such as "most"."""
+
+    words: Sequence[str]
+    content: Sequence[str]
+
+    @property
+    def extreme(self) -> Extreme | None:
+        return next((kind for kind in EXTREMES if not _load_list(kind).isdisjoint(self.words)), None)
+
+
+def _read_asked(question: Question) -> _Asked:
+    content = [word for word in _list_content(question) if not _is_comparing_word(word)]
+    return _Asked(_fold_words(question.text), content)
 
 
 def asks_about_rows(question: Question) -> bool:
     """Return whether a question asks for the most, the latest or a number of rows. A question with a "not" does not."""
-    asked = _fold_words(question.text)
-    counts = not _load_list("counting").isdisjoint(asked)
-    return (counts or _find_asked_extreme(asked) is not None) and not count_negators(asked)
-
-
-def _find_asked_extreme(asked: Sequence[str]) -> Extreme | None:
-    return next((kind for kind in EXTREMES if not _load_list(kind).isdisjoint(asked)), None)
+    asked = _read_asked(question)
+    counts = not _load_list("counting").isdisjoint(asked.words)
+    return (counts or asked.extreme is not None) and not count_negators(asked.words)
 
 
 def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
@@ -85,17 +97,17 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     """
     if not asks_about_rows(question):
         return None
-    asked = _fold_words(question.text)
-    content = [word for word in _list_content(question) if not _is_extreme(word)]
-    tables = _list_tables(candidates)
-    matches = [table.matches(content) for table in tables]
+    asked, tables = _read_asked(question), _list_tables(candidates)
+    matches = [table.count_matches(asked.content) for table in tables]
     most = max(matches, default=0)
     if not most:
         return None
     nearest = [table for table, count in zip(tables, matches, strict=True) if count == most]
-    found = [rows for table in nearest if (rows := _find_answering_rows(table, content, asked)) is not None]
-    # A column that the question names comes before one that is the only one of its table to be compared.
-    found = [rows for rows in found if any(_is_asked(name, content) for name in _split(rows.column))] or found
+    found = [rows for table in nearest if (rows := _find_answering_rows(table, asked)) is not None]
+    # A column that the question names comes before a column that is the only one of its table to be compared.
+    found = [
+        rows for rows in found if any(_is_asked(name, asked.content) for name in _split_words(rows.column))
+    ] or found
     return found[0] if len(found) == 1 else None
 
 
@@ -108,21 +120,21 @@ def find_named_rows(question: Question, candidates: Sequence[Candidate]) -> list
     if count_negators(_fold_words(question.text)):
         return []
     content = tuple(word for word in _list_content(question) if word not in _load_list("counting"))
-    rows = [one for one in candidates if one.sentence.row and _is_all_of(content, one)]
+    rows = [one for one in candidates if one.sentence.row and _names_all_of(one, content)]
     tables = {(one.rank, one.sentence.columns) for one in rows}
     return rows if len(tables) == 1 and len(rows) <= MAX_EQUAL else []
 
 
-def _is_all_of(content: tuple[str, ...], row: Candidate) -> bool:
+def _names_all_of(row: Candidate, content: tuple[str, ...]) -> bool:
     """Return whether the words name a cell of the row and another column, and all of them are in the names of the table."""
     cells = row.sentence.row
     asked = _find_named_columns(row.sentence.columns, content, in_full=True)
     naming = _find_named_cells(row, content) if asked else ()
     if not naming or not any(cells[at] for at in asked if at not in naming):
         return False
-    known = (row.source.title, row.sentence.heading, *row.sentence.columns, *(cells[at] for at in naming))
-    words_known = [word for text in known for word in _split(text)]
-    return all(_is_asked(word, words_known) for word in content)
+    texts = (row.source.title, row.sentence.heading, *row.sentence.columns, *(cells[at] for at in naming))
+    known = [word for text in texts for word in _split_words(text)]
+    return all(_is_asked(word, known) for word in content)
 
 
 def pick_asked_cells(question: Question, row: Candidate) -> list[tuple[str, str]]:
@@ -145,7 +157,7 @@ def _find_named_columns(
 ) -> tuple[int, ...]:
     """Return the columns with a word of their name among these words, or, `in_full`, with all words of it."""
     enough = all if in_full else any
-    names = map(_split, columns)
+    names = map(_split_words, columns)
     return tuple(at for at, name in enumerate(names) if name and enough(_is_asked(word, content) for word in name))
 
 
@@ -155,36 +167,35 @@ def _find_named_cells(row: Candidate, content: tuple[str, ...]) -> tuple[int, ..
 
 @lru_cache(maxsize=KEPT)
 def _is_named(cell: str, content: tuple[str, ...]) -> bool:
-    return _names(_split(cell), content)
+    return _is_asked_for(_split_words(cell), content)
 
 
 def _list_content(question: Question) -> list[str]:
-    return [word for word in _fold_words(question.text) if word not in stop_words(question.language)]
+    stop_words = load_stop_words(question.language)
+    return [word for word in _fold_words(question.text) if word not in stop_words]
 
 
-def _find_answering_rows(table: _Table, content: Sequence[str], asked: Sequence[str]) -> RowsFound | None:
-    named = [row for row in table.rows if _names(_split(row.sentence.row[0]), content)]
+def _find_answering_rows(table: _Table, asked: _Asked) -> RowsFound | None:
+    named = [row for row in table.rows if _is_asked_for(_split_words(row.sentence.row[0]), asked.content)]
     if len(named) == 1:
         return None  # "last" may be a part of the name of a column, as in `the last service of Anna`
-    rows = [row for row in _filter_rows(table, content) if not named or row in named]
-    if (extreme := _find_asked_extreme(asked)) is not None:
-        return _find_extreme(table, rows, content, asked, extreme)
-    # A single row is what the question names, and not what it counts: "How many seats does Anna have?"
+    rows = [row for row in _filter_rows(table, asked.content) if not named or row in named]
+    if asked.extreme is not None:
+        return _find_extreme(table, rows, asked, asked.extreme)
+    # The question names a single row, and does not count it: "How many seats does Anna have?"
     is_count = 1 < len(rows) < len(table.rows) and len(rows) <= MAX_COUNTED
     return RowsFound(tuple(rows), len(table.rows)) if is_count else None
 
 
-def _find_extreme(
-    table: _Table, rows: Sequence[Candidate], content: Sequence[str], asked: Sequence[str], extreme: Extreme
-) -> RowsFound | None:
+def _find_extreme(table: _Table, rows: Sequence[Candidate], asked: _Asked, extreme: Extreme) -> RowsFound | None:
     by_date = extreme in ("latest", "earliest")
     has_values, read_values = (has_dates, read_dates) if by_date else (has_numbers, read_numbers)
-    measures = [at for at in range(1, len(table.columns)) if has_values(table.cells(at))]
-    column = _choose_column(table, measures, content, asked, by_date=by_date)
-    if column is None or not (values := read_values(table.cells(column))):
+    measures = [at for at in range(1, len(table.columns)) if has_values(table.list_cells(at))]
+    column = _choose_column(table, measures, asked, by_date=by_date)
+    if column is None or not (values := read_values(table.list_cells(column))):
         return None
-    named = set(rows)
-    known = [(value, row) for value, row in zip(values, table.rows, strict=True) if value is not None and row in named]
+    kept = set(rows)
+    known = [(value, row) for value, row in zip(values, table.rows, strict=True) if value is not None and row in kept]
     if not known:
         return None
     choose = max if extreme in ("highest", "latest") else min
@@ -193,20 +204,19 @@ def _find_extreme(
     return RowsFound(found, len(rows), extreme, table.columns[column]) if len(found) <= MAX_EQUAL else None
 
 
-def _choose_column(
-    table: _Table, measures: Sequence[int], content: Sequence[str], asked: Sequence[str], *, by_date: bool
-) -> int | None:
+def _choose_column(table: _Table, measures: Sequence[int], asked: _Asked, *, by_date: bool) -> int | None:
     """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one.
 
-    A column whose whole name is in the question comes before a column with a part of its name there.
+    `measures` are the columns that can be compared. A column whose whole name is in the question comes before a column with a
+    part of its name there.
     """
-    named = [at for at in measures if any(is_form(word, name) for word in content for name in table.names[at])]
-    named_in_full = [at for at in named if all(_is_asked(name, asked) for name in table.names[at])]
+    named = [at for at in measures if any(is_form(word, name) for word in asked.content for name in table.names[at])]
+    named_in_full = [at for at in named if all(_is_asked(name, asked.words) for name in table.names[at])]
     for at in (named_in_full, named):
         if len(at) == 1:
             return at[0]
     hints = ["date_columns"] if by_date else []
-    hints += [f"{kind}_columns" for kind in ("price", "duration") if not _load_list(f"{kind}s").isdisjoint(asked)]
+    hints += [f"{kind}_columns" for kind in ("price", "duration") if not _load_list(f"{kind}s").isdisjoint(asked.words)]
     hinted = [at for at in named or measures for hint in hints if not _load_list(hint).isdisjoint(table.names[at])]
     if len(hinted) == 1:
         return hinted[0]
@@ -217,8 +227,8 @@ def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
     """Return the rows that the question names: by all words of a cell, or by a column in which the cell says yes."""
     rows = list(table.rows)
     for column in range(1, len(table.columns)):
-        cells = [_split(cell) for cell in table.cells(column)]
-        named = [_names(cell, content) for cell in cells]
+        cells = [_split_words(cell) for cell in table.list_cells(column)]
+        named = [_is_asked_for(cell, content) for cell in cells]
         says_yes = [_load_list("yes").issuperset(cell) and bool(cell) for cell in cells]
         if any(says_yes) and any(_is_asked(word, content) for word in table.names[column]):
             named = says_yes
@@ -232,7 +242,7 @@ def _list_tables(candidates: Sequence[Candidate]) -> list[_Table]:
     by_table: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
     for candidate in candidates:
         row = candidate.sentence.row
-        if row and candidate.source.is_whole and _load_list("totals").isdisjoint(_split(row[0])):
+        if row and candidate.source.is_whole and _load_list("totals").isdisjoint(_split_words(row[0])):
             by_table.setdefault((candidate.rank, candidate.sentence.columns), []).append(candidate)
     return [
         _Table(rows)
@@ -246,12 +256,12 @@ def _load_list(kind: str) -> frozenset[str]:
     return frozenset(map(fold, load_words("table_questions", kind)))
 
 
-def _is_extreme(word: str) -> bool:
+def _is_comparing_word(word: str) -> bool:
     kinds = (*EXTREMES, "counting", "prices", "durations")
     return any(word in _load_list(kind) for kind in kinds)
 
 
-def _names(cell: Sequence[str], content: Sequence[str]) -> bool:
+def _is_asked_for(cell: Sequence[str], content: Sequence[str]) -> bool:
     """Return whether the question has all words of a cell. A number alone names nothing."""
     return any(not word.isdigit() for word in cell) and all(_is_asked(word, content) for word in cell)
 
@@ -265,9 +275,9 @@ def is_form(one: str, other: str) -> bool:
 
 
 @lru_cache(maxsize=KEPT)
-def _split(text: str) -> tuple[str, ...]:
+def _split_words(text: str) -> tuple[str, ...]:
     return tuple(_fold_words(text.replace("_", " ")))
 
 
 def _fold_words(text: str) -> list[str]:
-    return [fold(word) for word in words(text)]
+    return [fold(word) for word in split_words(text)]

@@ -24,26 +24,26 @@ class Side:
 def find_sides(conflict: tuple[Candidate, Candidate], candidates: Sequence[Candidate]) -> tuple[Side, Side]:
     """Return both sides of a conflict with their voices among the sentences of all sources."""
     one, other = conflict
-    return Side(one, _voices(one, other, candidates)), Side(other, _voices(other, one, candidates))
+    return Side(one, _count_voices(one, other, candidates)), Side(other, _count_voices(other, one, candidates))
 
 
-def _voices(side: Candidate, other: Candidate, candidates: Sequence[Candidate]) -> int:
+def _count_voices(side: Candidate, other: Candidate, candidates: Sequence[Candidate]) -> int:
     """Return how many sources say what `side` says. Sources with nearly identical passages are one voice."""
     of_source = {side.rank: side}
-    enough = SAME_SUBJECT * sum(side.met.values())
+    enough = SAME_SUBJECT * sum(side.credits.values())
     for candidate in candidates:
-        shared = sum(min(credit, candidate.met.get(number, 0.0)) for number, credit in side.met.items())
+        shared = sum(min(credit, candidate.credits.get(number, 0.0)) for number, credit in side.credits.items())
         if shared >= enough and says_the_same(candidate, side, other):
             of_source.setdefault(candidate.rank, candidate)
     passages: list[frozenset[tuple[str, ...]]] = []
     for candidate in of_source.values():
-        shingles = _shingles(_passage(candidate, candidates))
+        shingles = _make_shingles(_list_words_around(candidate, candidates))
         if all(len(shingles & known) < SAME_PASSAGE * min(len(shingles), len(known)) for known in passages):
             passages.append(shingles)
     return len(passages)
 
 
-def _passage(one: Candidate, candidates: Sequence[Candidate]) -> list[str]:
+def _list_words_around(one: Candidate, candidates: Sequence[Candidate]) -> list[str]:
     """Return the words of a sentence and of its neighbours."""
     position = one.sentence.position
     near = [
@@ -54,7 +54,7 @@ def _passage(one: Candidate, candidates: Sequence[Candidate]) -> list[str]:
     return [word for other in near for word in other.words]
 
 
-def _shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
+def _make_shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
     """Return the runs of SHINGLE_WORDS words; a shorter text is one run."""
     ends = range(SHINGLE_WORDS, max(SHINGLE_WORDS, len(words)) + 1)
     return frozenset(tuple(words[end - SHINGLE_WORDS : end]) for end in ends)

@@ -8,7 +8,7 @@ from modules.llm_platform.domain.retrieval.excerpt import select_best_passages, 
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.scripts import UNSPACED
-from modules.llm_platform.domain.text.sentences import Span, each_sentence
+from modules.llm_platform.domain.text.sentences import Span, iterate_sentences
 from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, count_tokens, cut_to_tokens
 
 SOURCES_BUDGET_TOKENS = 4000
@@ -140,7 +140,7 @@ class _Cut:
         if size <= share:
             self._end, self.used = len(text), size
             return
-        self._sentences = each_sentence(text[:window])
+        self._sentences = iterate_sentences(text[:window])
         self.extend(share)
         if not self._end:
             self._end = _end_of_words(text[:window], share)

@@ -1,7 +1,7 @@
 """The words that say what a question is about: all but the stop words of its language."""
 
-from modules.llm_platform.domain.text.language import stop_words
-from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.text.language import load_stop_words
+from modules.llm_platform.domain.text.tokens import split_words
 
 WORD_STEM_CHARS = 4  # words with the same first letters count as forms of one word
 _QUOTES = "\"'“”„«»()¿¡"
@@ -10,18 +10,18 @@ _ENDS = "?？.!,;:。！，；："  # kept at the start of a line: .NET is a nam
 
 def content_words(text: str, language: str) -> list[str]:
     """Return the words without the stop words, as written."""
-    stops = stop_words(language)
+    stops = load_stop_words(language)
     return [
         word.strip(_QUOTES).rstrip(_ENDS)
         for word in text.split()
-        if (folded := words(word)) and not all(w in stops for w in folded)
+        if (folded := split_words(word)) and not all(w in stops for w in folded)
     ]
 
 
 def content_key(question: str, language: str) -> frozenset[str]:
     """Return the words without stop words: questions with equal keys find the same."""
-    found = frozenset(words(question)) or frozenset(question.split())  # emoji alone are a query too
-    return found - stop_words(language) or found
+    found = frozenset(split_words(question)) or frozenset(question.split())  # emoji alone are a query too
+    return found - load_stop_words(language) or found
 
 
 def shares_content_word(text: str, question: str, language: str) -> bool:

@@ -4,8 +4,8 @@ import re
 
 from modules.llm_platform.domain.research.content_words import content_words, shares_content_word
 from modules.llm_platform.domain.text.data_files import load_data
-from modules.llm_platform.domain.text.language import stop_words
-from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.text.language import load_stop_words
+from modules.llm_platform.domain.text.tokens import split_words
 
 MAX_TOPIC_WORDS = 12  # a longer query finds nothing
 MAX_TOPIC_CHARS = 200
@@ -65,8 +65,8 @@ def _aspects(language: str) -> list[str]:
 
 
 def _openings(language: str) -> frozenset[str]:
-    """Return the words that questions open with, as `words` folds them; none where they are not listed."""
-    return frozenset(words(load_data("question_openings").get(language.partition("-")[0], "")))
+    """Return the words that questions open with, as `split_words` folds them; none where they are not listed."""
+    return frozenset(split_words(load_data("question_openings").get(language.partition("-")[0], "")))
 
 
 def _is_question(part: str, language: str) -> bool:
@@ -75,8 +75,8 @@ def _is_question(part: str, language: str) -> bool:
     `the X2 compressor` and `in Norway` open with a function word, too, and ask nothing. A language whose openings are not
     listed has no better sign than a function word.
     """
-    first, *rest = words(part) or [""]
-    if not rest or first not in _openings(language) | stop_words(language) or not content_words(part, language):
+    first, *rest = split_words(part) or [""]
+    if not rest or first not in _openings(language) | load_stop_words(language) or not content_words(part, language):
         return False
     openings = _openings(language)
     return not openings or first in openings or rest[0] in openings

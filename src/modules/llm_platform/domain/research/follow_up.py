@@ -28,9 +28,9 @@ from modules.llm_platform.domain.extractive.question import (
 )
 from modules.llm_platform.domain.search.query_syntax import has_foreign_syntax
 from modules.llm_platform.domain.text.data_files import load_data, load_words
-from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.scripts import UNSPACED
-from modules.llm_platform.domain.text.tokens import fold, words
+from modules.llm_platform.domain.text.tokens import fold, split_words
 
 MAX_TOPIC_TERMS: Final = 4
 MAX_TOPIC_CHARS: Final = 120
@@ -99,8 +99,8 @@ def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> boo
     if text == question and not (rules.closing and rules.closing.search(question)):
         return _refers_back(question, primary)
     # The text behind `And` can be a whole question about something that the turns do not mention.
-    first = next(iter(words(text)), "")
-    is_clause = len(own) >= MAX_SHORT_TERMS and first in stop_words(primary) and not _refers_back(text, primary)
+    first = next(iter(split_words(text)), "")
+    is_clause = len(own) >= MAX_SHORT_TERMS and first in load_stop_words(primary) and not _refers_back(text, primary)
     return not is_clause or bool(_find_known(own, _join_turns(turns)))
 
 
@@ -148,7 +148,7 @@ def _weigh_terms(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:
             term.weight += DECAY**age * (1.0 + NAME_BONUS * is_name) + opening
             term.is_new_name = is_name and not age and len(turns) > 1
     answer = turns[-1].answer[:MAX_ANSWER_CHARS]
-    counts = Counter(map(_singularize, words(answer)))
+    counts = Counter(map(_singularize, split_words(answer)))
     wanted = {word for word, count in counts.items() if word in found or count >= MIN_MENTIONS}
     asked_before = [turn.question for turn in turns]
     for word, written in _list_written_terms(answer, language, wanted).items():
@@ -192,7 +192,7 @@ def _terms(text: str, language: str) -> list[Term]:
 def _find_known(terms: Sequence[Term], text: str) -> set[str]:
     """Return the terms that occur in the text, in any inflection."""
     matcher = TermMatcher(terms)
-    return {terms[number].word for found in matcher.find_matches(words(text)) for number, _ in found}
+    return {terms[number].word for found in matcher.find_matches(split_words(text)) for number, _ in found}
 
 
 def _join_turns(turns: Sequence[Turn]) -> str:
@@ -240,7 +240,7 @@ def _rules(primary: str) -> _Rules:
     opening, closing, definite = (data[key].get(primary, "") for key in ("openings", "closings", "definite"))
     is_unspaced = primary in {"zh", "ja"}
     end = "" if is_unspaced else r"\b"
-    functions = sorted(stop_words(primary), key=len, reverse=True) if is_unspaced else []
+    functions = sorted(load_stop_words(primary), key=len, reverse=True) if is_unspaced else []
     return _Rules(
         opening=re.compile(rf"\s*(?:{opening}){end}[\s,，、]*" if opening else r"(?!)", re.IGNORECASE),
         closing=re.compile(rf"(?:{closing})\s*[?？]?\s*$") if closing else None,

@@ -16,8 +16,8 @@ from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, cl
 from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.research.follow_up import has_content_words, refers_to_thread
 from modules.llm_platform.domain.text.data_files import load_data
-from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
-from modules.llm_platform.domain.text.sentences import QUESTION_MARKS, is_question, sentence_spans
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect_language
+from modules.llm_platform.domain.text.sentences import QUESTION_MARKS, is_question, split_sentences
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 # A longer text is a message: the question in it is searched, and all of it is the context. At most MAX_QUERY_CHARS, since a
@@ -79,7 +79,7 @@ def find_question(text: str) -> str:
         return text
     text = _find_marked_question(text) or text
     if len(text) > MAX_QUERY_CHARS:
-        language = detect(text) or DEFAULT_LANGUAGE
+        language = detect_language(text) or DEFAULT_LANGUAGE
         sentences = list(_sentences(text, language))
         text = (
             _find_last_question(sentences, language)
@@ -125,7 +125,9 @@ def _find_marked_question(text: str) -> str | None:
     )
     last_asked = max(map(bare.rfind, QUESTION_MARKS))  # a question behind a quotation asks about the quotation
     marked += [match["question"] for match in found if match.end() > last_asked or "tag" in match.re.groupindex]
-    named = (question for question in marked if has_content_words(question, detect(question) or DEFAULT_LANGUAGE))
+    named = (
+        question for question in marked if has_content_words(question, detect_language(question) or DEFAULT_LANGUAGE)
+    )
     return next((question.strip() for question in named if not _ELSEWHERE.search(question)), None)
 
 
@@ -167,7 +169,7 @@ def _instruction(primary: str) -> re.Pattern[str]:
 def _sentences(text: str, language: str) -> Iterator[str]:
     """Yield the sentences outside code, without tags around them and the signs of a list or a heading in front."""
     for line in _lines(_TAG.sub("\n", _CODE.sub("\n\n", text))):
-        for start, end in sentence_spans(line, language):
+        for start, end in split_sentences(line, language):
             if end - start >= MIN_QUESTION_CHARS:
                 yield line[start:end]
 

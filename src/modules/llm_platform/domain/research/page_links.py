@@ -11,7 +11,7 @@ from urllib.parse import urldefrag, urljoin
 
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.evidence.ledger import ReadRow
-from modules.llm_platform.domain.text.tokens import normalize, words
+from modules.llm_platform.domain.text.tokens import normalize, split_words
 from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, get_host, is_web_url
 
 MAX_LINK_WORDS: Final = 12  # a longer text is no name
@@ -74,7 +74,7 @@ def choose_links(
     for source, href, text in ((page, *link) for page in pages for link in page.links):
         if len(text) < MIN_LINK_CHARS or len(text.split()) > MAX_LINK_WORDS:
             continue
-        normalized, found_words = normalize(text), words(text)
+        normalized, found_words = normalize(text), split_words(text)
         value = max((row.value(normalized, found_words) for row in lacking), default=0.0)
         url = _resolve(source, href) if value else None
         if url is None or (address := canonical_url(url)) in known or not admits_host(get_host(url), domains):

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from modules.llm_platform.domain.dtos.request_dtos import Turn
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.research.follow_up import standalone_by_rules
-from modules.llm_platform.domain.text.language import choose_language, stop_words
+from modules.llm_platform.domain.text.language import choose_language, load_stop_words
 
 Product = Literal["title", "tags", "follow_ups", "queries", "other"]
 
@@ -176,7 +176,7 @@ def _make_items(task: TranscriptTask) -> list[str]:
         title = " ".join(_line(asked[0]).split()[:MAX_TITLE_WORDS])
         return [title[:MAX_TITLE_CHARS].rstrip(" .,:;!?？。！…-")]
     if task.product == "tags":  # the words that are said most, or first, without those that say nothing
-        stops = stop_words(language)
+        stops = load_stop_words(language)
         words = [word for text in asked for word in _WORD.findall(text[:2000]) if word.lower() not in stops]
         written = {word.lower(): word for word in reversed(words)}
         common = Counter(word.lower() for word in words).most_common(MAX_TAGS)

@@ -1,4 +1,4 @@
-"""The part of a text that fits an embedder, and the embedder that makes no vectors."""
+"""Cut texts to the window of an embedder. `NoneEmbedder` is the embedder that makes no vectors."""
 
 import re
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ NO_EMBEDDER: Final = "EMBEDDER=none: keyword search only"
 _VISIBLE = re.compile("[^\\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe0e\ufe0f\ufeff]")
 
 
-def beginnings(texts: Sequence[str], window_tokens: int) -> list[str]:
-    """Return as much of each text as fits into the window; empty where there is no visible character."""
-    return [_beginning(text, window_tokens) for text in texts]
+def cut_to_window(texts: Sequence[str], window_tokens: int) -> list[str]:
+    """Return the beginning of each text that fits into the window; empty if it has no visible character."""
+    return [_cut_one_to_window(text, window_tokens) for text in texts]
 
 
-def _beginning(text: str, window_tokens: int) -> str:
+def _cut_one_to_window(text: str, window_tokens: int) -> str:
     text = replace_surrogates(text[: window_tokens * MAX_CHARS_PER_TOKEN])
     if not _VISIBLE.search(text):
         return ""
-    visible = len(text) - text.count(" ") - text.count("\n")  # a token has one of them at least
+    visible = len(text) - text.count(" ") - text.count("\n")  # each token has at least one visible character
     return text if visible <= window_tokens else cut_to_tokens(text, window_tokens)
 
 
@@ -32,7 +32,7 @@ class NoneEmbedder(IEmbedder):
 
     name = "none"
     dimension = 0
-    window_tokens = 1_000_000  # it cuts nothing
+    window_tokens = 1_000_000  # so large that no text is cut
 
     def __init__(self, why_no_vectors: str = NO_EMBEDDER) -> None:
         self.why_no_vectors = why_no_vectors

@@ -1,27 +1,32 @@
-"""The parts of a page that fit a question, for a prompt that has no room for the whole page."""
+"""Select the passages of pages that fit a question best, for a prompt that has no room for whole pages.
+
+Each text is split into short passages, and BM25 scores them. `select_excerpt` is for one text, `select_best_passages` for
+several texts that share one limit.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.retrieval.bm25 import bm25_scores, match_words, question_words
+from modules.llm_platform.domain.retrieval.bm25 import make_matching_vector, make_question_vector, score_by_bm25
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
-from modules.llm_platform.domain.text.page_starts import PageStarts, part_starts
+from modules.llm_platform.domain.text.page_starts import PageStarts, cut_page_starts
+from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import count_tokens
 
 PASSAGE_WORDS: Final = 50  # a short paragraph
 GAP: Final = "\n\n"
-SURE_SHARE: Final = 2 / 3  # the best passages must have all words of the question within this share of the tokens
-SURE_WORDS: Final = 3  # a question of fewer words is a topic, or any passage about its topic has them
+BRIEF_SHARE: Final = 2 / 3  # a brief selection must have all words of the question within this share of its tokens
+MIN_BRIEF_WORDS: Final = 3  # a question of fewer words is a topic, and any passage on the topic has its words
 RANK_STEP: Final = 0.05  # the score of a passage is divided by 1 plus this times the rank of its text
 
 
 def select_excerpt(text: str, question: str, max_tokens: int, language: str = "en") -> str:
     """Return the passages of `text` that fit the question best, in the order of the text; at most `max_tokens`.
 
-    A text that fits is returned as it is. The best passage is always in it, whatever its length: the prompt is cut later.
+    A text that fits is returned as it is. The best passage is always returned, even if it is too long: the prompt is cut later.
     """
     size = count_tokens(text)
-    return text if size <= max_tokens else RankedPassages(text, question, language, size).excerpt(max_tokens)
+    return text if size <= max_tokens else RankedPassages(text, question, language, size).select_excerpt(max_tokens)
 
 
 def select_best_passages(
@@ -29,54 +34,55 @@ def select_best_passages(
 ) -> list[str] | None:
     """Return the passages of all texts together that fit the question best.
 
-    `titled_texts` are pairs (title, text), best first. The result has the passages of each text in its order; a text may have
-    none. All have at most `brief_tokens` if the best of them, up to two thirds of that, have every word of the question.
-    Otherwise the answer may need facts that share few words with the question, and they have at most `max_tokens`. So has a
-    question of fewer than three words, which any passage about its topic has.
+    `titled_texts` are pairs (title, text), best first. The result has one string for each text: its passages in their order,
+    or nothing. The passages have at most `brief_tokens` together if the first two thirds of them have every word of the
+    question. Otherwise the answer may need facts that share few words with the question, and the limit is `max_tokens`.
+    A question of fewer than three words always has this limit, because any passage on its topic has its words.
 
-    The result is None if no passage has a word of the question, or if the best one is longer than the limit.
+    The result is None if no passage has a word of the question, or if the best passage is longer than the limit.
     """
     ranked = _rank_together(titled_texts, question, language)
     if not ranked or not ranked[0].score:
         return None
-    limit = brief_tokens if _have_all_words(ranked, question, int(brief_tokens * SURE_SHARE)) else max_tokens
-    chosen: list[list[tuple[int, int]]] = [[] for _ in titled_texts]
-    for passage in _take(ranked, limit):
-        chosen[passage.number].append((passage.start, passage.end))
+    limit = brief_tokens if _have_all_words(ranked, question, int(brief_tokens * BRIEF_SHARE)) else max_tokens
+    chosen: list[list[Span]] = [[] for _ in titled_texts]
+    for passage in _take_fitting(ranked, limit):
+        chosen[passage.text_number].append(passage.span)
     if not any(chosen):
         return None
     return [_join_spans(text, spans) for (_, text), spans in zip(titled_texts, chosen, strict=True)]
 
 
 class _Passage(NamedTuple):
-    """A part of the text with this number, where it begins and ends there, its words with the title, and its score."""
+    """A passage of the text with the number `text_number`. `titled` is the passage below the title of its text."""
 
-    number: int
-    start: int
-    end: int
+    text_number: int
+    span: Span
     text: str
     titled: str
-    score: float
+    score: float = 0.0
 
 
 def _rank_together(titled_texts: Sequence[tuple[str, str]], question: str, language: str) -> list[_Passage]:
     """Return the passages of all texts, best first. Passages of earlier texts go before equally good ones of later texts."""
-    spans = [
-        (number, chunk.start, chunk.end)
-        for number, (_, text) in enumerate(titled_texts)
-        for chunk in split_chunks(text, language=language, max_words=PASSAGE_WORDS)
-    ]
-    texts = [titled_texts[number][1][start:end] for number, start, end in spans]
-    titled = [f"{titled_texts[number][0]}\n{text}" for (number, _, _), text in zip(spans, texts, strict=True)]
-    scores = bm25_scores(titled, question)
     passages = [
-        _Passage(*span, text, words, score / (1 + RANK_STEP * span[0]))
-        for span, text, words, score in zip(spans, texts, titled, scores, strict=True)
+        _Passage(number, (start, end), text[start:end], f"{title}\n{text[start:end]}")
+        for number, (title, text) in enumerate(titled_texts)
+        for start, end in _split_passages(text, language)
     ]
-    return sorted(passages, key=lambda passage: -passage.score)
+    scores = score_by_bm25([passage.titled for passage in passages], question)
+    scored = [
+        passage._replace(score=score / (1 + RANK_STEP * passage.text_number))
+        for passage, score in zip(passages, scores, strict=True)
+    ]
+    return sorted(scored, key=lambda passage: -passage.score)
 
 
-def _take(ranked: Iterable[_Passage], max_tokens: int) -> Iterator[_Passage]:
+def _split_passages(text: str, language: str) -> list[Span]:
+    return [(chunk.start, chunk.end) for chunk in split_chunks(text, language=language, max_words=PASSAGE_WORDS)]
+
+
+def _take_fitting(ranked: Iterable[_Passage], max_tokens: int) -> Iterator[_Passage]:
     """Yield the first passages while they fit into `max_tokens` together."""
     for passage in ranked:
         max_tokens -= count_tokens(passage.text)
@@ -86,19 +92,19 @@ def _take(ranked: Iterable[_Passage], max_tokens: int) -> Iterator[_Passage]:
 
 
 def _have_all_words(ranked: Iterable[_Passage], question: str, max_tokens: int) -> bool:
-    """Return whether the first passages, up to `max_tokens`, have every word of a question of at least SURE_WORDS words."""
-    missing = set(question_words(question).indices)
-    if len(missing) < SURE_WORDS:
+    """Return whether the first passages, up to `max_tokens`, have every word of a question of at least MIN_BRIEF_WORDS words."""
+    missing = set(make_question_vector(question).indices)
+    if len(missing) < MIN_BRIEF_WORDS:
         return False
-    for passage in _take(ranked, max_tokens):
-        missing -= set(match_words(passage.titled.split(), missing).indices)
+    for passage in _take_fitting(ranked, max_tokens):
+        missing -= set(make_matching_vector(passage.titled.split(), missing).indices)
         if not missing:
             return True
     return False
 
 
-def _join_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """Return these parts of a text in their order: with GAP where something is left out, else as the text has them."""
+def _join_spans(text: str, spans: Iterable[Span]) -> str:
+    """Return these parts of a text in their order. GAP stands where the text between two parts is left out."""
     joined, last = "", 0
     for start, end in sorted(spans):
         between = text[last:start]
@@ -108,39 +114,37 @@ def _join_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 class RankedPassages:
-    """The passages of a text by how well they fit a question, for excerpts whose length is known later.
+    """The passages of a text, ranked by a question before the length of the excerpt is known.
 
-    `size` is the number of tokens of the text, where the caller has counted them.
+    `size` is the number of tokens of the text, if the caller has counted them.
     """
 
     def __init__(self, text: str, question: str, language: str = "en", size: int | None = None) -> None:
         self._text = text
-        self._spans = [
-            (chunk.start, chunk.end) for chunk in split_chunks(text, language=language, max_words=PASSAGE_WORDS)
-        ]
+        self._spans = _split_passages(text, language)
         self._passages = [text[start:end] for start, end in self._spans]
-        scores = bm25_scores(self._passages, question)
-        # equal scores: the first of the text
+        scores = score_by_bm25(self._passages, question)
+        # Passages with equal scores keep their order.
         self._best = sorted(range(len(self._passages)), key=lambda position: -scores[position])
         self._size = count_tokens(text) if size is None else size
 
-    def excerpt(self, max_tokens: int) -> str:
+    def select_excerpt(self, max_tokens: int) -> str:
         if self._size <= max_tokens:
             return self._text
-        return GAP.join(self._passages[position] for position in self._choose(max_tokens))
+        return GAP.join(self._passages[position] for position in self._choose_positions(max_tokens))
 
-    def page_starts(self, max_tokens: int, pages: PageStarts) -> PageStarts:
-        """Return where the pages of the text begin in its excerpt."""
+    def find_page_starts(self, max_tokens: int, pages: PageStarts) -> PageStarts:
+        """Return where the pages of the text begin in the excerpt of this length."""
         if self._size <= max_tokens or not pages:
             return pages
         starts: list[tuple[int, int]] = []
         offset = 0
-        for start, end in map(self._spans.__getitem__, self._choose(max_tokens)):
-            starts += part_starts(pages, start, end, offset)
+        for start, end in map(self._spans.__getitem__, self._choose_positions(max_tokens)):
+            starts += cut_page_starts(pages, start, end, offset)
             offset += end - start + len(GAP)
         return tuple(starts)
 
-    def _choose(self, max_tokens: int) -> list[int]:
+    def _choose_positions(self, max_tokens: int) -> list[int]:
         chosen: list[int] = []
         room = max_tokens
         for position in self._best:

@@ -1,4 +1,7 @@
-"""Mean centering: subtract the mean vector of a collection, since what all passages share distinguishes none of them."""
+"""Mean centering: subtract the mean vector of a collection from each vector.
+
+What all passages share does not distinguish one passage from another.
+"""
 
 import math
 from collections.abc import Sequence
@@ -10,11 +13,11 @@ MIN_VECTORS: Final = 50  # the mean of fewer is too close to each of them
 MIN_LENGTH: Final = 1e-6  # a shorter vector has no direction
 
 
-def mean_vector(vectors: Sequence[Vector]) -> tuple[float, ...]:
-    """Return the mean of all these vectors; empty (no centering) for fewer than MIN_VECTORS.
+def compute_mean_vector(vectors: Sequence[Vector]) -> tuple[float, ...]:
+    """Return the mean of these vectors; empty, which means no centering, if there are fewer than MIN_VECTORS.
 
-    A sample would find as much, but one more passage could exchange every vector of the sample, and with it the order of the
-    answers to most questions. One more vector moves the mean of all by its own share only.
+    The mean of a sample would find as much. But one more passage could change every vector of the sample, and so the order of
+    the answers to most questions. In the mean of all vectors, one more vector changes little.
     """
     if len(vectors) < MIN_VECTORS:
         return ()

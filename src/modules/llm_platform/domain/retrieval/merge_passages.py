@@ -1,4 +1,7 @@
-"""Join passages of one document to the text that is shown."""
+"""Join the found passages of one document into the text that is shown as a source.
+
+The best passage comes with a neighbour that scores nearly as high, and with passages that have the exact terms of the question.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
@@ -6,15 +9,15 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage
 from modules.llm_platform.domain.extractive.question import list_exact_terms
-from modules.llm_platform.domain.text.page_starts import PageStarts, part_starts
+from modules.llm_platform.domain.text.page_starts import PageStarts, cut_page_starts
 
-GAP: Final = "\n\n"  # passages are separated by blanks only
+GAP: Final = "\n\n"  # between passages that are not adjacent
 LINE_END: Final = 1  # characters between two passages that were cut between two lines
 MIN_NEIGHBOUR_SCORE: Final = 0.75  # share of the best passage's score: such a neighbour is shown with it
 # A limit of 3 shows the answer to 48 of 84 questions instead of 47, in a ninth more text.
 MAX_MERGED: Final = 2
 MAX_EXACT: Final = 3  # further passages that have the options, signs and identifiers of the question
-MAX_GAP_CHARS: Final = 4  # two neighbours have nothing but blanks between them
+MAX_GAP_CHARS: Final = 4  # neighbours have at most this many characters, all blanks, between them
 
 
 class MergedText(NamedTuple):
@@ -26,7 +29,7 @@ class MergedText(NamedTuple):
 
 def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -> MergedText:
     """Return the text that consecutive passages were cut from, without repeating their overlap; at most `limit` characters."""
-    text, end = "", 0  # `end`: offset in the document
+    text, end = "", 0  # `end` is the offset in the document up to which the text reaches
     pages: list[tuple[int, int]] = []
     for passage in passages:
         overlap = max(0, end - passage.start)
@@ -38,7 +41,7 @@ def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -
             is_next_line = passage.start - end == LINE_END
             text += ("\n" if is_next_line else GAP) if text else ""
         skipped = len(passage.text) - len(added)
-        pages += part_starts(passage.pages, skipped, len(passage.text), len(text))
+        pages += cut_page_starts(passage.pages, skipped, len(passage.text), len(text))
         text += added
         end = max(end, passage.start + len(passage.text))
         if limit is not None and len(text) >= limit:
@@ -47,11 +50,18 @@ def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -
 
 
 def merge_passages(found: Sequence[FoundPassage], question: str = "") -> MergedText:
-    """Return the best of a document's passages, which comes first, joined with neighbours that score nearly as high.
+    """Return the best passage of a document, joined with neighbours that score nearly as high. `found` has the best one first.
 
-    An option, a sign or an identifier of the question (`--onto`, `$*`) often stands in the synopsis and is explained elsewhere:
-    the best MAX_EXACT further passages that have all of them are shown, too. Passages are in the order of the document.
+    An option, a sign or an identifier of the question (`--onto`, `$*`) often stands in the synopsis and is explained elsewhere.
+    So the best MAX_EXACT further passages that have all of them are shown, too. The text keeps the order of the document.
     """
+    shown = _add_neighbours(found)
+    shown += _find_exact_passages(found, list_exact_terms(question), {passage.id for passage in shown})
+    return merge_document_text(sorted(shown, key=lambda passage: passage.start))
+
+
+def _add_neighbours(found: Sequence[FoundPassage]) -> list[Passage]:
+    """Return the best passage and its neighbours, up to MAX_MERGED passages. Of two neighbours the better one comes first."""
     best = found[0]
     good = sorted(
         (hit.passage for hit in found if hit.score >= MIN_NEIGHBOUR_SCORE * best.score),
@@ -70,9 +80,7 @@ def merge_passages(found: Sequence[FoundPassage], question: str = "") -> MergedT
             first -= 1
         else:
             last += 1
-    shown = good[first : last + 1]
-    shown += _find_exact_passages(found, list_exact_terms(question), {passage.id for passage in shown})
-    return merge_document_text(sorted(shown, key=lambda passage: passage.start))
+    return good[first : last + 1]
 
 
 def _find_exact_passages(found: Sequence[FoundPassage], exact: frozenset[str], shown: Collection[str]) -> list[Passage]:

@@ -1,4 +1,4 @@
-"""Distribution-based score fusion (DBSF): lists of scores on one scale, so that they can be added."""
+"""Distribution-based score fusion (DBSF): bring lists of scores to one scale, so that they can be added."""
 
 from collections.abc import Sequence
 from statistics import fmean, pstdev

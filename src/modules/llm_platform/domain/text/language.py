@@ -11,7 +11,7 @@ from functools import cache
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.scripts import SCRIPTS
-from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.text.tokens import split_words
 
 DEFAULT_LANGUAGE = "en"  # assumed where the language of a text is unknown
 MAX_DETECT_CHARS = 2000  # a page's first paragraphs show its language
@@ -56,12 +56,12 @@ _LATIN_LETTERS = {
 }
 
 
-def detect(text: str) -> str | None:
+def detect_language(text: str) -> str | None:
     """Return the primary language subtag of the text (`en`, `zh`), None when it is uncertain. Never raises."""
     text = text[:MAX_DETECT_CHARS]
     if text.isascii():
         return _detect_by_function_words(text, "latin")
-    letters = _letters_by_script(text)
+    letters = _count_letters_by_script(text)
     if not letters:
         return None
     script, share = _find_leading_script(letters)
@@ -72,52 +72,52 @@ def detect(text: str) -> str | None:
     return _detect_by_script(script, letters, text)
 
 
-def detect_certain(text: str) -> str | None:
+def detect_certain_language(text: str) -> str | None:
     """Return the language of a text in other letters than Latin, or with MIN_CERTAIN_WORDS of its function words; else None.
 
     A table, code or a short excerpt has too few of them: one "de" in a name makes no French text.
     """
-    language = detect(text)
-    if language is None or language == language_of_script(text):
+    language = detect_language(text)
+    if language is None or language == detect_language_of_script(text):
         return language
     counts = _count_words(text[:MAX_DETECT_CHARS].lower())
-    found = sum(times for word, times in counts.items() if word in _stop_words(language))
+    found = sum(times for word, times in counts.items() if word in _load_stop_words(language))
     return language if found >= MIN_CERTAIN_WORDS else None
 
 
-def language_of_script(text: str) -> str | None:
+def detect_language_of_script(text: str) -> str | None:
     """Return the language of a text in other letters than Latin, for texts whose few Latin letters decide nothing."""
-    letters = _letters_by_script(text)
+    letters = _count_letters_by_script(text)
     script, _ = _find_leading_script(letters)
     return None if script == "latin" else _detect_by_script(script, letters, text)
 
 
 def choose_language(text: str, wished: str | None = None) -> str:
     """Return the wished language, else the language of the text, else English."""
-    return wished or detect(text) or DEFAULT_LANGUAGE
+    return wished or detect_language(text) or DEFAULT_LANGUAGE
 
 
-def stop_words(language: str) -> frozenset[str]:
+def load_stop_words(language: str) -> frozenset[str]:
     """Return the function words of a language, folded, question words included; empty for a language without a list.
 
-    The pieces that `words` makes of them are included, such as the bigrams of scripts without blanks.
+    The pieces that `split_words` makes of them are included, such as the bigrams of scripts without blanks.
     """
-    return _stop_words(language.partition("-")[0].lower())
+    return _load_stop_words(language.partition("-")[0].lower())
 
 
-def language_name(tag: str) -> str:
+def get_language_name(tag: str) -> str:
     """Return the English name as prompts use it: `de-AT` gives German; the tag itself when it is unknown."""
     names: dict[str, str] = load_data("language_names")
     return names.get(tag) or names.get(tag.partition("-")[0].lower()) or tag
 
 
 @cache
-def _stop_words(language: str) -> frozenset[str]:
+def _load_stop_words(language: str) -> frozenset[str]:
     listed = load_data("function_words").get(language, "").split()
-    return frozenset(listed).union(*map(words, listed))
+    return frozenset(listed).union(*map(split_words, listed))
 
 
-def _letters_by_script(text: str) -> Counter[str]:
+def _count_letters_by_script(text: str) -> Counter[str]:
     rest = _ASCII_RUNS.sub(" ", text)  # most of a text, and always Latin
     ascii_letters = len(text.encode("ascii", "ignore").translate(None, _ASCII_OTHERS))
     letters: Counter[str] = Counter({"latin": ascii_letters} if ascii_letters else {})
@@ -160,7 +160,7 @@ def _detect_by_letters(text: str, letters: dict[str, str]) -> str | None:
 
 def _detect_by_function_words(text: str, script: str) -> str | None:
     """Return the language whose function words the text uses most; a word of several languages counts in part for each."""
-    table = _languages_of_words(script)
+    table = _load_languages_of_words(script)
     lowered = text.lower()
     evidence: dict[str, float] = {}
     for word, times in _count_words(lowered).items():
@@ -190,7 +190,7 @@ def _count_words(lowered: str) -> dict[str, int]:
 
 
 @cache
-def _languages_of_words(script: str) -> dict[str, tuple[tuple[str, float], ...]]:
+def _load_languages_of_words(script: str) -> dict[str, tuple[tuple[str, float], ...]]:
     """Return (language, weight) for each function word of the script's languages; the weights of a word add up to one."""
     own = re.compile(f"[{SCRIPTS[script]}'’]+")
     owners: dict[str, list[str]] = {}

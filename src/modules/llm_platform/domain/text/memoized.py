@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 class Memoized(dict[str, Value]):
     """`cached[word]` is `function(word)`. The cache is cleared when it holds `max_entries`.
 
-    A dictionary, since `map(cached.__getitem__, words)` takes a third of the time of calling a cached function.
+    It is a dictionary, because `map(cached.__getitem__, words)` takes a third of the time that calls of a function take.
     """
 
     def __init__(self, function: Callable[[str], Value], max_entries: int) -> None:

@@ -47,8 +47,8 @@ class Messages:
     earliest: str
     rows_of: str  # holds {count} and {read}
 
-    def introduce_readings(self, subject: str) -> str:
-        """Return the line before the readings of an ambiguous word."""
+    def introduce_meanings(self, subject: str) -> str:
+        """Return the line before the meanings of an ambiguous word."""
         return self.can_mean.replace("{subject}", subject)
 
     def count_rows(self, extreme: str, column: str, count: int, read: int) -> str:

@@ -1,4 +1,7 @@
-"""Negation and opposites: by which words one text denies what another one affirms."""
+"""Negation and opposites: find the words by which one text denies what another one affirms.
+
+"The lock was not forced" denies "The lock was forced", and "The gate is closed" has the opposite of "The gate is open".
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -48,7 +51,7 @@ class NegationWords:
 
 
 @cache
-def negation_words() -> NegationWords:
+def load_negation_words() -> NegationWords:
     data = load_data("negation")
     opposites: dict[str, tuple[tuple[int, int], ...]] = {}
     for number, pair in enumerate(data["opposites"]):
@@ -62,21 +65,21 @@ def negation_words() -> NegationWords:
 
 
 def count_negators(words: Sequence[str]) -> int:
-    negators = negation_words().negators
+    negators = load_negation_words().negators
     return 0 if negators.isdisjoint(words) else sum(word in negators for word in words)
 
 
 def is_denied_at(before: Sequence[str], after: Sequence[str]) -> bool:
     """Return whether a copy is denied by the words around it: a negator right beside it, or "no evidence that" before it."""
-    known = negation_words()
+    known = load_negation_words()
     if not known.negators.isdisjoint([*before[-1:], *after[:1]]):
         return True
     return not known.negators.isdisjoint(before) and not known.evidence.isdisjoint(before)
 
 
 def list_denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[str]:
-    """Return the first content word behind each negator, or the one before it where none follows closely."""
-    known = negation_words()
+    """Return the first content word behind each negator, or the last one before it if none follows closely."""
+    known = load_negation_words()
     found: list[str] = []
     if known.negators.isdisjoint(words):
         return found
@@ -100,8 +103,8 @@ def denies_clause(denied: Sequence[str], text: str, other: str, denied_there: Se
     """Return whether a text denies one of the words `denied` that `other` affirms, in clauses of nearly the same words."""
     if not denied or has_unclear_negation(other):
         return False
-    clauses, affirmed = _clauses(text), list_undenied_words(other)
-    negators, here = negation_words().negators, list_undenied_words(text)
+    clauses, affirmed = _split_clauses(text), list_undenied_words(other)
+    negators, here = load_negation_words().negators, list_undenied_words(text)
     for clause in clauses:
         if negators.isdisjoint(clause):
             continue
@@ -116,9 +119,9 @@ def denies_clause(denied: Sequence[str], text: str, other: str, denied_there: Se
 
 def list_denied_clauses(text: str) -> list[list[str]]:
     """Return the words of each clause that is nothing but a negation of one or two words: "but no water damage"."""
-    negators = negation_words().negators
+    negators = load_negation_words().negators
     found = []
-    for clause in _clauses(text)[1:]:
+    for clause in _split_clauses(text)[1:]:
         words = [word for word in clause if len(word) >= MIN_NEIGHBOUR_LETTERS and word not in negators]
         if not negators.isdisjoint(clause[:2]) and 0 < len(words) <= MIN_CLAUSE_WORDS and len(clause) <= SHORT_CLAUSE:
             found.append(words)
@@ -127,8 +130,8 @@ def list_denied_clauses(text: str) -> list[list[str]]:
 
 def list_undenied_words(text: str) -> list[str]:
     """Return the folded words of the clauses without a negator."""
-    known = negation_words()
-    clauses = _clauses(text)
+    known = load_negation_words()
+    clauses = _split_clauses(text)
     return [
         word
         for before, clause in zip([[], *clauses], clauses, strict=False)
@@ -140,18 +143,18 @@ def list_undenied_words(text: str) -> list[str]:
 
 def has_unclear_negation(text: str) -> bool:
     """Return whether a word may stand for a negation ("drops support"), or denies without telling exactly what ("fails")."""
-    known, words = negation_words(), WORD_WITH_APOSTROPHE.findall(fold(text))
+    known, words = load_negation_words(), WORD_WITH_APOSTROPHE.findall(fold(text))
     return not (known.ambiguous.isdisjoint(words) and known.soft.isdisjoint(words))
 
 
-def _clauses(text: str) -> list[list[str]]:
+def _split_clauses(text: str) -> list[list[str]]:
     """Return the folded words of each clause."""
     return [WORD_WITH_APOSTROPHE.findall(clause) for clause in _CLAUSE_END.split(fold(text).replace("’", "'"))]
 
 
 def has_opposite(mine: Sequence[str], theirs: Sequence[str]) -> bool:
-    """Return whether one text has a word where the other, among the same neighbours, has its opposite."""
-    opposites = negation_words().opposites
+    """Return whether one text has a word, and the other text has its opposite among the same neighbours."""
+    opposites = load_negation_words().opposites
     if opposites.keys().isdisjoint(mine):
         return False
     sides = [(position, *pair) for position, word in enumerate(mine) if word in opposites for pair in opposites[word]]
@@ -159,17 +162,17 @@ def has_opposite(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     for position, pair, side in sides:
         if (pair, 1 - side) in present:
             continue  # this text has both
-        near, closest = _neighbours(mine, position), [-1, -1]
+        near, closest = _list_neighbours(mine, position), [-1, -1]
         for at, word in enumerate(theirs):
             for their_pair, their_side in opposites.get(word, ()):
                 if their_pair == pair:
-                    closest[their_side] = max(closest[their_side], len(near & _neighbours(theirs, at)))
+                    closest[their_side] = max(closest[their_side], len(near & _list_neighbours(theirs, at)))
         if closest[1 - side] > max(0, closest[side]):
             return True
     return False
 
 
-def _neighbours(words: Sequence[str], position: int) -> set[str]:
+def _list_neighbours(words: Sequence[str], position: int) -> set[str]:
     around = words[max(0, position - NEIGHBOUR_WORDS) : position + NEIGHBOUR_WORDS + 1]
     return {word for word in around if len(word) >= MIN_NEIGHBOUR_LETTERS and word != words[position]}
 

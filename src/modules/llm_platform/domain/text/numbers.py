@@ -17,7 +17,7 @@ Reading = frozenset[str]  # the values that a written number can have: 1.000 is 
 MAX_NUMBERS: Final = 60  # numbers of one text; the cells of a table are not compared one by one
 MEMOIZED_FIGURES: Final = 1024
 MAX_DIGITS: Final = (
-    290  # a longer run of digits is no number: a float has 308, and 千亿 behind them stands for eleven more
+    290  # a longer run of digits is not read: a float has at most 308 digits, and 千亿 behind them adds eleven
 )
 
 _LETTERS = r"A-Za-z_\u00c0-\u024f\u0370-\u052f"
@@ -90,14 +90,14 @@ _ISO_MONTH = re.compile(r"(?<=\d{4}-)\d\d(?=-\d\d(?!\d))")
 
 
 @cache
-def number_words() -> dict[str, str]:
-    """Return the value of each number word of many languages; words that mean something else in another one are left out."""
+def load_number_words() -> dict[str, str]:
+    """Return the value of each number word, without words that mean something else in another language."""
     return {word: value for value, listed in load_data("number_words").items() for word in listed.split()}
 
 
 def find_number_words(words: Sequence[str]) -> list[int]:
-    """Return the positions of the number words among folded words. A part of a year or of a match is no number."""
-    known = number_words()
+    """Return the positions of the number words among folded words. `the third quarter` and `the first half` have none."""
+    known = load_number_words()
     return [
         at
         for at, word in enumerate(words)
@@ -106,7 +106,7 @@ def find_number_words(words: Sequence[str]) -> list[int]:
 
 
 @cache
-def date_words() -> dict[str, int]:
+def load_date_words() -> dict[str, int]:
     """Return the names of months (0 to 11) and weekdays (12 to 18), folded, in many languages."""
     names = load_data("dates")
     rows = [*names["months"], *names["weekdays"]]
@@ -114,33 +114,33 @@ def date_words() -> dict[str, int]:
 
 
 @cache
-def other_writings() -> dict[str, tuple[str, ...]]:
+def load_other_writings() -> dict[str, tuple[str, ...]]:
     """Return the figures of each number word (`twelve`: `12`), and the words of these figures in all languages."""
-    table: dict[str, tuple[str, ...]] = {word: (figures,) for word, figures in number_words().items()}
+    table: dict[str, tuple[str, ...]] = {word: (figures,) for word, figures in load_number_words().items()}
     return table | {figures: tuple(listed.split()) for figures, listed in load_data("number_words").items()}
 
 
 @cache
-def spelling_words() -> frozenset[str]:
+def list_spelling_words() -> frozenset[str]:
     """Return words such that each number written in words has at least one of them."""
-    return frozenset(number_words()) | _ENGLISH_SCALES.keys()
+    return frozenset(load_number_words()) | _ENGLISH_SCALES.keys()
 
 
-def compound_numbers(text: str, words: Collection[str]) -> list[tuple[Reading, Span]]:
-    """Return the English numbers of several words (`twenty-one`, `two hundred and forty`, `three million`) and their places.
+def find_compound_numbers(text: str, words: Collection[str]) -> list[tuple[Reading, Span]]:
+    """Return the English numbers of several words (`twenty-one`, `two hundred and forty`, `three million`) with their spans.
 
     `words` are the folded words of the text.
     """
     if _IN_COMPOUNDS.isdisjoint(words):
         return []
     return [
-        (frozenset({_format_number(_english_value(found[0]))}), found.span())
+        (frozenset({_format_number(_parse_english_number(found[0]))}), found.span())
         for found in _ENGLISH.finditer(text)
         if not found[0].isalpha()
     ]
 
 
-def _english_value(written: str) -> float:
+def _parse_english_number(written: str) -> float:
     total = below_1000 = 0.0
     for word in written.lower().replace("-", " ").split():
         if word == "hundred":
@@ -148,17 +148,19 @@ def _english_value(written: str) -> float:
         elif word in _ENGLISH_SCALES:
             total, below_1000 = total + below_1000 * _ENGLISH_SCALES[word], 0.0
         elif word != "and":
-            below_1000 += float(number_words().get(word, 1))  # "one" alone is an article or a pronoun, and no number
+            below_1000 += float(
+                load_number_words().get(word, 1)
+            )  # "one" alone is an article or a pronoun, and no number
     return total + below_1000
 
 
 def read_value(value: str) -> Reading:
-    """Return the readings of a value: a fraction is a percentage too."""
+    """Return the readings of a value. A half and 0.5 may also be 50 percent."""
     return frozenset({value, _PERCENT[value]}) if value in _PERCENT else frozenset({value})
 
 
 def list_numbers(text: str) -> list[tuple[Reading, Offset]]:
-    """Return the numbers in figures or Chinese characters: all the values that each can mean, and its offset in the text."""
+    """Return the numbers in figures or Chinese characters, each with all its possible values and its offset in the text."""
     if "-" in text:
         text = _ISO_MONTH.sub("--", text)  # a month is compared by its name
     found: list[tuple[Reading, Offset]] = []
@@ -183,15 +185,15 @@ def _find_han_numbers(text: str) -> list[tuple[Reading, Offset]]:
         for match in _HAN_DECIMAL.finditer(text):
             digits = "".join(str(_HAN_DIGITS[sign]) for sign in match[2])
             found.append(
-                (frozenset({_format_number(float(f"{_han_value(match[1])}.{digits}"))}), Offset(match.start()))
+                (frozenset({_format_number(float(f"{_parse_han_number(match[1])}.{digits}"))}), Offset(match.start()))
             )
-        text = _HAN_DECIMAL.sub(_blank_out, text)
-        found += [(_han_reading(match[0]), Offset(match.start())) for match in _HAN_PERCENTAGE.finditer(text)]
-        text = _HAN_PERCENTAGE.sub(_blank_out, text)
-    return found + [(_han_reading(match[0]), Offset(match.start())) for match in _HAN_NUMBER.finditer(text)]
+        text = _HAN_DECIMAL.sub(_replace_by_blanks, text)
+        found += [(_read_han_number(match[0]), Offset(match.start())) for match in _HAN_PERCENTAGE.finditer(text)]
+        text = _HAN_PERCENTAGE.sub(_replace_by_blanks, text)
+    return found + [(_read_han_number(match[0]), Offset(match.start())) for match in _HAN_NUMBER.finditer(text)]
 
 
-def _blank_out(found: re.Match[str]) -> str:
+def _replace_by_blanks(found: re.Match[str]) -> str:
     return " " * len(found[0])
 
 
@@ -204,39 +206,39 @@ def is_same_number(words: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def _read_number(words: Sequence[str]) -> Reading:
-    """Return the readings of words that are a number together; empty where they are not. Percentages have their sign."""
+    """Return the readings of words that together are one number; empty if they are not. Percentages have their sign."""
     if words and normalize_unit(words[-1].casefold()) == PERCENT:
         return frozenset(value + PERCENT for value in _read_number(words[:-1]))
     if len(words) > 1 and words[0].casefold() in load_words("connectives", "articles"):
         words = words[1:]  # "a quarter"
     text = " ".join(words).casefold()
-    if text in number_words():
-        value = number_words()[text]
+    if text in load_number_words():
+        value = load_number_words()[text]
         return read_value(value) | ({_PERCENT[value] + PERCENT} if value in _PERCENT else set())
     if _ENGLISH.fullmatch(text):
-        return frozenset({_format_number(_english_value(text))})
+        return frozenset({_format_number(_parse_english_number(text))})
     figures = list_numbers(text) if all(word.isdecimal() or word in _ENGLISH_SCALES for word in text.split()) else []
     return figures[0][0] if len(figures) == 1 else frozenset()
 
 
 def _read_scaled(scale: str, written: str) -> Reading:
-    """Return the readings with and without the word behind: `2 million`."""
+    """Return the readings of `2 million`: with the factor, and without it."""
     factor = next(value for name, value in _FACTORS.items() if scale.lower().startswith(name))
-    values = _values(written)
+    values = _parse_figures(written)
     return frozenset(_format_number(value * by) for value in values for by in (1, factor)) or frozenset({written})
 
 
 _SCALED: Final = Memoized(lambda words: _read_scaled(*words.split(" ", 1)), MEMOIZED_FIGURES)
 
 
-def _readings(written: str) -> Reading:
-    return frozenset(map(_format_number, _values(written))) or frozenset({written})
+def _read_figures(written: str) -> Reading:
+    return frozenset(map(_format_number, _parse_figures(written))) or frozenset({written})
 
 
-_READINGS: Final = Memoized(_readings, MEMOIZED_FIGURES)
+_READINGS: Final = Memoized(_read_figures, MEMOIZED_FIGURES)
 
 
-def _values(written: str) -> list[float]:
+def _parse_figures(written: str) -> list[float]:
     parts = re.split(r"[^0-9]", written)
     signs = re.findall(r"[^0-9]", written)
     if len(parts) == 1:
@@ -254,11 +256,11 @@ def _format_number(value: float) -> str:
     return f"{value:.12g}"
 
 
-def _han_reading(written: str) -> Reading:
-    return frozenset({_format_number(_han_value(written)) if len(written) <= MAX_DIGITS else written})
+def _read_han_number(written: str) -> Reading:
+    return frozenset({_format_number(_parse_han_number(written)) if len(written) <= MAX_DIGITS else written})
 
 
-def _han_value(written: str) -> int:
+def _parse_han_number(written: str) -> int:
     total = block = digit = 0
     for sign in written:
         if sign in _HAN_DIGITS:
@@ -273,13 +275,13 @@ def _han_value(written: str) -> int:
 
 
 _MONTHS, _WEEKDAYS = frozenset(range(12)), frozenset(range(12, 19))
-_ALSO_VERBS: Final = frozenset({"may", "march"})  # months only where they are capitalised
+_ALSO_VERBS: Final = frozenset({"may", "march"})  # months only if they are capitalised
 ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
 
 
 def find_other_date(mine: Collection[str], theirs: Collection[str]) -> tuple[str, str] | None:
-    """Return a month or weekday of `mine` and the one of `theirs` in its place; None where they do not differ."""
-    own, other = _months_and_days(mine), _months_and_days(theirs)
+    """Return a month or weekday of `mine` and a different one of `theirs`; None if they share one, or if one text has none."""
+    own, other = _find_months_and_weekdays(mine), _find_months_and_weekdays(theirs)
     for kind in (_MONTHS, _WEEKDAYS):
         here, there = kind & own.keys(), kind & other.keys()
         if here and there and not here & there:
@@ -287,9 +289,9 @@ def find_other_date(mine: Collection[str], theirs: Collection[str]) -> tuple[str
     return None
 
 
-def _months_and_days(words: Collection[str]) -> dict[int, str]:
+def _find_months_and_weekdays(words: Collection[str]) -> dict[int, str]:
     """Return the words that name months and weekdays, by their number."""
-    names = date_words()
+    names = load_date_words()
     found = {int(word[5:7]) - 1: word for word in words if "-" in word and ISO_DATE.fullmatch(word)}
     known = {names[word.casefold()]: word for word in words if word.casefold() in names and word not in _ALSO_VERBS}
     return found | known

@@ -1,20 +1,20 @@
-"""The pages of a text that has pages, such as a PDF: where in the text each page begins."""
+"""Find the page of an offset in a text that has pages, such as the text of a PDF, and keep page starts when texts change."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 PageStarts = tuple[tuple[int, int], ...]
-"""Offsets in code points and the numbers of the pages that begin there, from 1, in the order of the text. Empty: no pages."""
+"""Pairs of an offset in code points and the page that begins there, counted from 1, in order. Empty if the text has no pages."""
 
 
 def find_page(starts: PageStarts, offset: int) -> int | None:
-    """Return the page of an offset; None in a text without pages. Of a page without text the next one has the offset."""
+    """Return the page of an offset; None in a text without pages. The offset of an empty page belongs to the next page."""
     position = bisect_right(starts, offset, key=lambda start: start[0])
     return starts[position - 1][1] if position else None
 
 
-def part_starts(starts: PageStarts, begin: int, end: int, shift: int = 0) -> PageStarts:
+def cut_page_starts(starts: PageStarts, begin: int, end: int, shift: int = 0) -> PageStarts:
     """Return the page starts of the part from `begin` to `end`, whose first character has the offset `shift`."""
     page = find_page(starts, begin)
     if page is None:
@@ -23,10 +23,11 @@ def part_starts(starts: PageStarts, begin: int, end: int, shift: int = 0) -> Pag
     return ((shift, page), *inside)
 
 
-def move_starts(text: str, starts: PageStarts, convert: Callable[[str], str], converted: str) -> PageStarts:
-    """Return the page starts in `converted`, what `convert` made of the whole text and stripped.
+def convert_page_starts(text: str, starts: PageStarts, convert: Callable[[str], str], converted: str) -> PageStarts:
+    """Return the page starts in `converted`, which is `convert(text)` without blanks around it.
 
-    Empty where the parts between the starts, each converted, are not the whole: no page is better than a wrong one.
+    The pages are converted one by one. If they do not add up to `converted`, the result is empty, because no page is better
+    than a wrong page.
     """
     if not starts or converted == text:
         return starts

@@ -1,4 +1,4 @@
-"""Numbers that are easily mistaken for each other: each is an int, and mypy refuses one in the place of another.
+"""Types for numbers that are easily mistaken for each other. Each is an int, and mypy refuses one in the place of another.
 
 They are constructed where a number is born, by counting words or sentences or by a match in a text.
 """
@@ -11,7 +11,7 @@ Offset = NewType("Offset", int)
 # The index of a word in `TextFacts.folded`, which `changes.find_word` counts, too.
 WordNumber = NewType("WordNumber", int)
 
-# The index of a word in `Claim.words`. A joined word is several words there, so this is another number than a WordNumber.
+# The index of a word in `Claim.words`. A joined word is several words there, so this number may differ from its WordNumber.
 ClaimWordNumber = NewType("ClaimWordNumber", int)
 
 # The index of a sentence of a source in `SourceText.spans`.

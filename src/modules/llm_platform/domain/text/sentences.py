@@ -40,27 +40,27 @@ def is_question(text: str) -> bool:
     return bool(_ASKS.search(text[-END_CHARS:]))
 
 
-def sentence_spans(text: str, language: str = "en") -> list[Span]:
+def split_sentences(text: str, language: str = "en") -> list[Span]:
     """Return the start and end of each sentence, without blanks, in code points.
 
     A line break ends a sentence only where a paragraph ends.
     """
-    return list(each_sentence(text, language))
+    return list(iterate_sentences(text, language))
 
 
-def each_sentence(text: str, language: str = "en") -> Iterator[Span]:
+def iterate_sentences(text: str, language: str = "en") -> Iterator[Span]:
     """Yield the sentences lazily."""
     primary = language.partition("-")[0]
     begin = 0
     while begin < len(text):
-        window = _window(text, begin)
+        window = _cut_window(text, begin)
         yield from _find_spans(window, begin, primary)
         begin += len(window)
 
 
 def _find_spans(window: str, begin: int, language: str) -> Iterator[Span]:
     first, last, behind = -1, -1, 0  # offsets of the sentence that may continue, and where the next piece begins
-    for piece in _pieces(language, window):
+    for piece in _segment(language, window):
         at = behind
         behind += len(piece)
         bare = piece.strip()
@@ -81,8 +81,8 @@ def _find_spans(window: str, begin: int, language: str) -> Iterator[Span]:
 def _continues(text: str, at: int) -> bool:
     """Return whether a sentence goes on after a stop that has no blank behind it.
 
-    It does before a small letter of any alphabet, as in `www.éa.fr` (the splitter only knows those of English), and in a name,
-    as in `asyncio.Task.cancel()`, which has further stops, `_`, `()` or capitals.
+    It goes on before a small letter, as in `www.éa.fr` (the splitter only knows English letters). It also goes on in a name,
+    which has further stops, `_`, `()` or capitals, as in `asyncio.Task.cancel()`.
     """
     stop = text[at - 1]
     if text[at].islower() and stop not in WIDE_STOPS:
@@ -107,7 +107,7 @@ def _ends_in_ordinal(text: str, at: int, start: int) -> bool:
     )
 
 
-def _pieces(language: str, text: str) -> list[str]:
+def _segment(language: str, text: str) -> list[str]:
     """Return the sentences with the blanks around them. Together they are as long as the text."""
     if not text.isascii():
         text = _WIDE_BLANK_BEFORE_STOP.sub(" ", text)
@@ -120,8 +120,8 @@ def _pieces(language: str, text: str) -> list[str]:
     return found
 
 
-def _window(text: str, begin: int) -> str:
-    """Return the next part, up to the end of a paragraph or sentence: the splitter takes quadratic time for many brackets."""
+def _cut_window(text: str, begin: int) -> str:
+    """Return the next part, up to the end of a paragraph or sentence. The splitter takes quadratic time for many brackets."""
     window = text[begin : begin + WINDOW_CHARS]
     if begin + WINDOW_CHARS >= len(text):
         return window

@@ -1,8 +1,8 @@
 """Reduce words to stems for an index, and recognise two forms of one word.
 
 `stem` is made for English and applied to every word of ASCII letters, so that no language has to be detected from a
-question of three words. It is rougher than Snowball's stemmer; on six sets of questions about technical documentation it
-did as well. `is_form` compares two words of any alphabet by the beginning that they share.
+question of three words. It is rougher than Snowball's stemmer, but did as well on six sets of questions about technical
+documentation. `is_form` compares two words of any alphabet by the beginning that they share.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def stem(word: str) -> str:
 
 
 def is_form(one: str, other: str) -> bool:
-    """Return whether two folded words share enough of their beginning to be forms of one word; figures never are."""
+    """Return whether two folded words share enough of their beginning to be forms of one word. Figures are never forms."""
     shorter = min(len(one), len(other))
     if shorter < MIN_SHARED or one[:MIN_SHARED] != other[:MIN_SHARED] or not (one.isalpha() and other.isalpha()):
         return False
@@ -74,17 +74,17 @@ def is_form_of_any(word: str, others: Sequence[str]) -> bool:
 
 
 @cache
-def _units() -> dict[str, str]:
+def _load_units() -> dict[str, str]:
     return {unit: family.split()[0] for family in load_data("units") for unit in family.split()}
 
 
 def normalize_unit(word: str) -> str:
-    """Return one name for all writings of a unit, such as `km` for `kilometres`; empty for a word that is none."""
-    return _units().get(word, "")
+    """Return one name for all writings of a unit, such as `km` for `kilometres`; empty if the word is no unit."""
+    return _load_units().get(word, "")
 
 
 @cache
-def related_words() -> dict[str, tuple[str, ...]]:
+def load_related_words() -> dict[str, tuple[str, ...]]:
     """Return words with the meaning of a folded word that `is_form` does not find: irregular forms, countries, units."""
     table: dict[str, tuple[str, ...]] = {}
     for family in (*load_data("word_families"), *load_data("units")):
@@ -96,4 +96,4 @@ def related_words() -> dict[str, tuple[str, ...]]:
 
 def is_related(word: str, others: Sequence[str]) -> bool:
     """Return whether one of the others is a known word of the same meaning."""
-    return not set(related_words().get(word, ())).isdisjoint(others)
+    return not set(load_related_words().get(word, ())).isdisjoint(others)

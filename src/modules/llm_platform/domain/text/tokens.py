@@ -67,7 +67,7 @@ def normalize(text: str) -> str:
 
 
 def normalize_each(texts: Sequence[str]) -> str:
-    """Return the texts as `normalize` returns them, with a bar between two; in one pass where all are ASCII."""
+    """Return the normalized texts, joined by bars. Texts in ASCII are normalized in one pass."""
     joined = f" {_BAR} ".join(texts)
     if not joined.isascii() or joined.count(_BAR) >= len(texts):
         return "|".join(map(normalize, texts))
@@ -75,16 +75,16 @@ def normalize_each(texts: Sequence[str]) -> str:
     return f" {cleaned} ".replace(_BAR, "|")
 
 
-def words(text: str) -> list[str]:
-    """Return the folded words in order; joined identifiers stay whole (`asyncio.run`, `c++`), unspaced scripts give bigrams."""
+def split_words(text: str) -> list[str]:
+    """Return the folded words in order. Identifiers stay whole (`asyncio.run`, `c++`). Scripts without blanks give bigrams."""
     folded = fold(text)
     if not folded.isascii() and _UNSPACED_OR_MARK.search(_ASCII_RUNS.sub("", folded)):
-        return list(_words(folded))
+        return list(_find_words(folded))
     apart = folded.encode("utf-8", "surrogatepass").translate(_WORDS_APART).decode("utf-8", "surrogatepass")
     return list(chain.from_iterable(map(_PLAIN_WORDS.__getitem__, apart.split())))
 
 
-def _words(folded: str) -> Iterator[str]:
+def _find_words(folded: str) -> Iterator[str]:
     for match in _WORD.finditer(folded):
         word = match.group()
         if _UNSPACED_RUN.fullmatch(word):
@@ -93,18 +93,18 @@ def _words(folded: str) -> Iterator[str]:
             yield word
 
 
-def word_parts(word: str) -> list[str]:
+def split_word_parts(word: str) -> list[str]:
     """Return the parts of a joined word: `asyncio.run_in_executor` gives asyncio, run, in, executor."""
     return _PART.findall(word)
 
 
 def count_tokens(text: str) -> int:
     """Return an estimate of the number of tokens of current models, for any script; at least one for each word."""
-    return _ascii_tokens(text) if text.isascii() else len(_TOKEN.findall(text))
+    return _count_ascii_tokens(text) if text.isascii() else len(_TOKEN.findall(text))
 
 
-def _ascii_tokens(text: str) -> int:
-    """Return the number of matches of the pattern, in a tenth of the time."""
+def _count_ascii_tokens(text: str) -> int:
+    """Return how often `_TOKEN` matches, in a tenth of the time."""
     runs = b" " + text.encode("ascii").translate(_ASCII_KINDS)
     letters = runs.translate(_LETTERS_APART)
     # A run of letters is one token, and one more for each whole token behind its first letter.

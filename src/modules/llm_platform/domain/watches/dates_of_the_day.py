@@ -6,15 +6,15 @@ from functools import cache
 from typing import Final
 
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
-from modules.llm_platform.domain.text.numbers import date_words
+from modules.llm_platform.domain.text.numbers import load_date_words
 
 TIME_ZONES: Final = timedelta(days=1)  # the day of a page may be another one than the day of the server
-_DECEMBER: Final = 11  # the last month in `date_words`, before the weekdays
+_DECEMBER: Final = 11  # the last month in `load_date_words`, before the weekdays
 
 
 @cache
 def _names(*, weekdays: bool) -> str:
-    names = [word for word, number in date_words().items() if (number > _DECEMBER) is weekdays]
+    names = [word for word, number in load_date_words().items() if (number > _DECEMBER) is weekdays]
     return "|".join(sorted(map(re.escape, names), key=len, reverse=True))
 
 
@@ -52,7 +52,7 @@ def _read_day(found: re.Match[str]) -> date | None:
         next(found[name + number] for number in ("", "2", "3", "4") if found[name + number])
         for name in ("year", "month", "day")
     )
-    number = int(month) if month.isdecimal() else date_words()[month.casefold()] + 1
+    number = int(month) if month.isdecimal() else load_date_words()[month.casefold()] + 1
     try:
         return date(int(year), number, int(day))
     except ValueError:

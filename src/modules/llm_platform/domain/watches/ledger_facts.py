@@ -7,9 +7,9 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, RowState
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.watch_dtos import LedgerFact
-from modules.llm_platform.domain.text.sentences import each_sentence
+from modules.llm_platform.domain.text.sentences import iterate_sentences
 from modules.llm_platform.domain.text.stemming import is_form_of_any
-from modules.llm_platform.domain.text.tokens import normalize, words
+from modules.llm_platform.domain.text.tokens import normalize, split_words
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from modules.llm_platform.domain.watches.statements import cut_statements
 
@@ -27,7 +27,7 @@ def read_facts(
     """
     found: dict[tuple[str, str], LedgerFact] = {}
     for quoted in (*_list_evidence_facts(rows), *_list_cited_facts(citations, sources)):
-        for start, end in each_sentence(quoted.quote, language):
+        for start, end in iterate_sentences(quoted.quote, language):
             for quote in cut_statements(quoted.quote[start:end]):
                 fact = quoted.model_copy(update={"quote": quote, "is_answer": _answers(quote, rows)})
                 found.setdefault((canonical_url(fact.url), normalize(quote)), fact)
@@ -39,7 +39,7 @@ def _answers(quote: str, rows: Sequence[EvidenceRow]) -> bool:
 
     A page may repeat the question and say anything behind it: "Find out in three minutes!"
     """
-    said = words(quote)
+    said = split_words(quote)
     return not rows or any(
         row.state in ANSWERED and any(is_form_of_any(word, said) for word in row.words) for row in rows
     )

@@ -10,12 +10,12 @@ from itertools import islice
 from typing import Final
 
 from modules.llm_platform.domain.citations.checker import NOUNS_ARE_CAPITALISED
-from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare
+from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare_source
 from modules.llm_platform.domain.citations.compare.verdicts import Judgement, is_verbatim, judge
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.watch_dtos import WatchReading
-from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from modules.llm_platform.domain.watches.dates_of_the_day import blank_dates_of_the_day
 from modules.llm_platform.domain.watches.statements import cut_statements
@@ -38,7 +38,7 @@ class PageVersion:
     @cached_property
     def source_text(self) -> SourceText:
         text = blank_dates_of_the_day(self.source.text, self.at)
-        return prepare(text, self.source.title, self.language)
+        return prepare_source(text, self.source.title, self.language)
 
     @property
     def is_page(self) -> bool:
@@ -50,7 +50,7 @@ class PageVersion:
         self.check_stop()
         primary = self.language.partition("-")[0].lower()
         text = " ".join(blank_dates_of_the_day(quote, self.at).split())
-        return Claim(text, stop_words(self.language), capitals_name=primary not in NOUNS_ARE_CAPITALISED)
+        return Claim(text, load_stop_words(self.language), capitals_name=primary not in NOUNS_ARE_CAPITALISED)
 
     def has(self, claim: Claim) -> bool:
         """Return whether the page has the words of the claim in this order."""
@@ -59,7 +59,7 @@ class PageVersion:
 
     def judge(self, claim: Claim) -> Judgement:
         self.check_stop()
-        return judge(claim, self.source_text, self.language)[1]
+        return judge(claim, self.source_text, self.language)
 
     @cached_property
     def statements(self) -> dict[str, Claim]:

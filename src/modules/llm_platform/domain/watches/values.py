@@ -12,11 +12,11 @@ from modules.llm_platform.domain.citations.compare.changes import find_figures
 from modules.llm_platform.domain.citations.read.claims import Claim, ClaimNumber
 from modules.llm_platform.domain.evidence.statements import list_names
 from modules.llm_platform.domain.text.negation import has_opposite
-from modules.llm_platform.domain.text.numbers import date_words
+from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_same_word, normalize_unit
 from modules.llm_platform.domain.text.tokens import fold
 
-_DECEMBER: Final = 11  # the last month in `date_words`, before the weekdays
+_DECEMBER: Final = 11  # the last month in `load_date_words`, before the weekdays
 MAX_VALUE_WORDS: Final = 5
 _AROUND_A_VALUE: Final = ".,;:!?()*_"
 _UNIT: Final = re.compile(r"[\s\u00a0-]*(°?[^\W\d_]+|[%€$£°])")
@@ -119,7 +119,7 @@ def _pair_dates(one: Claim, other: Claim) -> tuple[list[str], list[str]]:
 
 def _dates(claim: Claim) -> dict[int, str]:
     """Return the months and weekdays as written, by their number: `Monday`, `Mondays`, `montags`."""
-    names = date_words()
+    names = load_date_words()
     found: dict[int, str] = {}
     for word in claim.words:
         key = word.key if word.key in names else word.key.removesuffix("s")

@@ -7,7 +7,7 @@ from typing import Final
 
 from modules.llm_platform.domain.markdown.outline import heading_title, read_outline
 from modules.llm_platform.domain.privacy.redaction import Redactor
-from modules.llm_platform.domain.text.page_starts import move_starts
+from modules.llm_platform.domain.text.page_starts import convert_page_starts
 from modules.llm_platform.infrastructure.documents.folder import FoundFile, get_suffix
 from modules.llm_platform.infrastructure.documents.tables import divide_tables, read_values
 from modules.llm_platform.infrastructure.parsing.decoding import (
@@ -54,7 +54,7 @@ def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor
     # The first heading of a PDF is that of some section, and that of a workbook the name of its first sheet.
     heading = None if suffix in (".pdf", ".xlsx") else find_first_heading(text)
     title = redactor.text(parsed.title or heading or _name(name))[:DOCUMENT_TITLE_CHARS]
-    return Parsed(text, title, parsed.note, pages=move_starts(parsed.text, parsed.pages, redactor.text, text))
+    return Parsed(text, title, parsed.note, pages=convert_page_starts(parsed.text, parsed.pages, redactor.text, text))
 
 
 def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:

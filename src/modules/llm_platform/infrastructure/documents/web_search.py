@@ -18,10 +18,10 @@ from modules.llm_platform.domain.extractive.sentences import MAX_PARAGRAPHS, MAX
 from modules.llm_platform.domain.extractive.tables import asks_about_rows
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
-from modules.llm_platform.domain.retrieval.bm25 import passage_words, question_words
+from modules.llm_platform.domain.retrieval.bm25 import make_passage_vector, make_question_vector
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text, merge_passages
 from modules.llm_platform.domain.search.freshness import freshness_window
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.file_source import INDEXED
@@ -154,9 +154,9 @@ class DocumentWebSearch(IWebSearchProvider):
             found = await self.retrieval.documents(query, MIN_PASSAGES)
         documents = found.documents
         if self._needs_words:
-            words = set(question_words(request.query).indices)
+            words = set(make_question_vector(request.query).indices)
             texts = (f"{hit.passage.title}\n{hit.passage.text}" for hits in documents for hit in hits)
-            if all(words.isdisjoint(passage_words(text).indices) for text in texts):
+            if all(words.isdisjoint(make_passage_vector(text).indices) for text in texts):
                 documents = []  # No result has any significant word of the query.
         shown = documents[last - request.count : last]
         beyond = (Degraded(component=self.name, reason=ENOUGH),) if last > MAX_TOP_K and not shown else ()
@@ -297,7 +297,7 @@ class DocumentWebSearch(IWebSearchProvider):
         """
         if not any(TABLE_MARK in hit.passage.text for hit in found):
             return None
-        if not asks_about_rows(read_question(query, detect(query) or DEFAULT_LANGUAGE)):
+        if not asks_about_rows(read_question(query, detect_language(query) or DEFAULT_LANGUAGE)):
             return None
         with _translate_errors(self._otherwise):
             text = join_tables(merge_document_text(await self.document(found[0].passage.doc_id)).text)

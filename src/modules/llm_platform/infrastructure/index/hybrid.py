@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, Vector
-from modules.llm_platform.domain.retrieval.bm25 import SparseVector, question_words
+from modules.llm_platform.domain.retrieval.bm25 import SparseVector, make_question_vector
 from modules.llm_platform.domain.retrieval.mean_centering import subtract_mean
 
 CANDIDATES: Final = 400  # passages of each list; together they are the most that a search returns
@@ -44,7 +44,9 @@ class HybridQuery:
 
 
 def build_hybrid_query(collection_info: Collection, text: str, vector: Vector | None) -> HybridQuery:
-    return HybridQuery(subtract_mean(vector, collection_info.mean, collection_info.dimension), question_words(text))
+    return HybridQuery(
+        subtract_mean(vector, collection_info.mean, collection_info.dimension), make_question_vector(text)
+    )
 
 
 def select_active_filters(filters: Filters) -> Sequence[tuple[str, tuple[str, ...]]]:

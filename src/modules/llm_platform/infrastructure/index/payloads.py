@@ -19,7 +19,7 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreError,
     VectorStoreUnavailableError,
 )
-from modules.llm_platform.domain.retrieval.bm25 import FORM, SparseVector, passage_words
+from modules.llm_platform.domain.retrieval.bm25 import FORM, SparseVector, make_passage_vector
 from modules.llm_platform.domain.retrieval.mean_centering import MIN_LENGTH, subtract_mean
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 
@@ -239,7 +239,7 @@ def prepare_points(facts: dtos.Collection, *documents: Sequence[dtos.EmbeddedPas
     ]
     return [
         PreparedPoint(
-            embedded.passage.id, vector, passage_words(replace_surrogates(embedded.passage.searched)), payload
+            embedded.passage.id, vector, make_passage_vector(replace_surrogates(embedded.passage.searched)), payload
         )
         for embedded, vector, payload in zip(passages, vectors, payloads, strict=True)
     ]

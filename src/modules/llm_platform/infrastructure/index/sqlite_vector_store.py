@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.exceptions import VectorStoreError
-from modules.llm_platform.domain.retrieval.bm25 import passage_words
+from modules.llm_platform.domain.retrieval.bm25 import make_passage_vector
 from modules.llm_platform.domain.retrieval.score_fusion import scale_by_distribution
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.files.private_files import make_private_folder, open_privately
@@ -390,7 +390,7 @@ def _delete(database: sqlite3.Connection, doc_id: str) -> None:
     for number, point_id, text in rows:
         # The words and fields are computed from the payload, because an index by passage would double the size of the file.
         payload = json.loads(text)
-        words = passage_words(payloads.parse_passage(point_id, payload).searched).indices
+        words = make_passage_vector(payloads.parse_passage(point_id, payload).searched).indices
         database.executemany("DELETE FROM words WHERE word = ? AND passage = ?", [(word, number) for word in words])
         database.executemany(
             "DELETE FROM fields WHERE field = ? AND passage = ?",

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError
 from modules.llm_platform.domain.package import has_wordllama_wheel, no_wordllama
 from modules.llm_platform.domain.ports.embedder import IEmbedder
-from modules.llm_platform.domain.retrieval.embeddable import beginnings
+from modules.llm_platform.domain.retrieval.embeddable import cut_to_window
 from modules.llm_platform.domain.retrieval.mean_centering import MIN_LENGTH
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class WordllamaEmbedder(IEmbedder):
 
     def _embed(self, texts: Sequence[str]) -> list[Vector | None]:
         model = self._load_model()
-        visible = beginnings(texts, WINDOW_TOKENS)
+        visible = cut_to_window(texts, WINDOW_TOKENS)
         positions = [position for position, text in enumerate(visible) if text]
         vectors: list[Vector | None] = [None] * len(texts)
         for first in range(0, len(positions), BATCH_TEXTS):

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote
 
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError
-from modules.llm_platform.domain.text.page_starts import PageStarts, move_starts
+from modules.llm_platform.domain.text.page_starts import PageStarts, convert_page_starts
 from modules.llm_platform.infrastructure.pages import bot_walls
 from modules.llm_platform.infrastructure.pages.fetch import Fetched, PageRequest
 from modules.llm_platform.infrastructure.parsing.async_parsers import AsyncParsers
@@ -113,7 +113,7 @@ async def extract_content(
         parsed.note,
         parsed.hyperlinks,
         parsed.extraction,
-        move_starts(parsed.text, parsed.pages, _remove_unseen, text),
+        convert_page_starts(parsed.text, parsed.pages, _remove_unseen, text),
     )
 
 

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.research.page_links import keeps_links
-from modules.llm_platform.domain.text.page_starts import move_starts
+from modules.llm_platform.domain.text.page_starts import convert_page_starts
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, follow, parse_address
 from modules.llm_platform.infrastructure.pages.content import PAGE_REQUEST, Content, Parsers, extract_content, hash_text
 from modules.llm_platform.infrastructure.pages.fetch import Fetched, SafeFetcher
@@ -119,7 +119,7 @@ def _make_page(fetched: Fetched, content: Content, redactor: Redactor, now: date
         published=content.published,
         warning=content.warning,
         extraction=content.extraction,
-        pages=move_starts(content.text, content.pages, redactor.text, text),
+        pages=convert_page_starts(content.text, content.pages, redactor.text, text),
     )
 
 

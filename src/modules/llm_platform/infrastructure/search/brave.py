@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.urls.canonical_url import site_operators
 from modules.llm_platform.infrastructure.http.client import Reply
 from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S, NO_RESULTS, Rule, retry_after_s
@@ -311,6 +311,6 @@ def _write_freshness(window: Freshness | None) -> str | None:
 
 def _choose_language(request: WebSearchRequest) -> str | None:
     """Return Brave's code for the requested language or the language of the query. None leaves the choice to Brave."""
-    tag = request.language or detect(request.query) or ""
+    tag = request.language or detect_language(request.query) or ""
     code = TAG_CODES.get(tag) or LANGUAGE_CODES.get(tag.partition("-")[0]) or tag.partition("-")[0]
     return code if code in LANGUAGES else None

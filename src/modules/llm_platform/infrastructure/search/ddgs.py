@@ -28,7 +28,7 @@ from modules.llm_platform.domain.privacy.egress_log import current_egress_log, l
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.search.freshness import freshness_window, is_admitted
 from modules.llm_platform.domain.telemetry.spans import UPSTREAM, UPSTREAM_KIND, UPSTREAM_SPAN
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.urls.canonical_url import is_web_url, site_operators
 from modules.llm_platform.infrastructure.http.client import parse_proxy_host
 from shared.exceptions import AppException
@@ -174,7 +174,7 @@ def choose_kinds(request: WebSearchRequest) -> Sequence[Kind]:
 
 def choose_region(request: WebSearchRequest) -> str:
     """Return the library's name of the region, `country-language`: at-de for de-AT, us-en for en."""
-    tag = request.language or detect(request.query)
+    tag = request.language or detect_language(request.query)
     if tag is None:
         return DEFAULT_REGION
     language, *rest = tag.lower().split("-")

@@ -4,7 +4,7 @@ from typing import Final
 
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.urls.canonical_url import site_operators
 from modules.llm_platform.infrastructure.search.keyed_service import get_territory
 
@@ -111,7 +111,7 @@ TIME_SPANS: Final = {"day": "qdr:d", "week": "qdr:w", "month": "qdr:m", "year": 
 
 def choose_language(request: WebSearchRequest) -> str | None:
     """Return `hl`: the requested language or the language of the query. None leaves the choice to the service."""
-    tag = request.language or detect(request.query) or ""
+    tag = request.language or detect_language(request.query) or ""
     primary = tag.partition("-")[0]
     code = TAG_CODES.get(tag) or LANGUAGE_CODES.get(primary, primary)
     return code if code in LANGUAGES else None

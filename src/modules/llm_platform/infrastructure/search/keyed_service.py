@@ -28,7 +28,7 @@ from modules.llm_platform.domain.exceptions import WebSearchConfigError
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.search.freshness import freshness_window, is_admitted
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host, is_web_url
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream, check_api_key
 from modules.llm_platform.infrastructure.http.errors import NO_RESULTS, Rule, retry_after_s
@@ -167,7 +167,7 @@ class KeyedWebSearch(IWebSearchProvider):
         if request.count > self.max_results:
             yield f"has at most {self.max_results} results"
         if not self.takes_language and request.language:
-            detected = detect(request.query)
+            detected = detect_language(request.query)
             if detected and detected != request.language.partition("-")[0]:
                 yield "answers in the language of the query"
         if not self.takes_freshness and freshness_window(request):

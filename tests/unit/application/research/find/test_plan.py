@@ -7,7 +7,7 @@ from tests.support.cases import for_each
 from modules.llm_platform.application.research.find.plan import plan
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.exceptions import LLMBlockedError
-from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.text.tokens import split_words
 from modules.llm_platform.testing import FakeLLM
 
 QUESTION = "How does asyncio schedule tasks and what are the limits of threads?"
@@ -26,7 +26,7 @@ async def test_a_short_plan_is_filled() -> None:
     """One line from the model: the question itself and its parts fill the rest, none of them twice."""
     made = await plan(QUESTION, "en", FakeLLM([f"Question: {QUESTION}"]))
     assert len(made.questions) == 3
-    assert len({frozenset(words(question)) for question in made.questions}) == 3
+    assert len({frozenset(split_words(question)) for question in made.questions}) == 3
 
 
 async def test_failing_model_is_reported_and_replaced() -> None:

@@ -17,7 +17,7 @@ from modules.llm_platform.application.research.report.queries import (
     plan_search_queries,
 )
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnectionError
-from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.text.tokens import split_words
 from modules.llm_platform.testing import BrokenStream, FakeLLM
 
 QUESTION = "Расскажи о Mixture of Tokens"
@@ -187,4 +187,4 @@ def test_there_are_between_one_and_the_requested_number_of_queries(
     llm = None if answer is None else FakeLLM([answer])
     queries = asyncio.run(made(llm, sub_question=sub_question, per_language=per_language)).queries
     assert 1 <= len(queries) <= 2 * per_language
-    assert len({tuple(words(query)) or query for query in queries}) == len(queries)
+    assert len({tuple(split_words(query)) or query for query in queries}) == len(queries)

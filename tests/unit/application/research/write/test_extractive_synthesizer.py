@@ -19,7 +19,7 @@ from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, Eviden
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SupportModelError
 from modules.llm_platform.domain.extractive import reading
-from modules.llm_platform.domain.extractive.reading import Weights
+from modules.llm_platform.domain.extractive.reading import AnswerWeights
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 
 SENTENCE = "A pump of number {n} moves water through the pipe of the garden and needs a filter against the sand. "
@@ -200,7 +200,9 @@ async def test_a_row_and_a_column_that_the_question_names_answer_without_a_model
 
 async def test_a_sentence_that_may_answer_is_shown_without_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text does not say that the sources have no answer, and the likeliest sentence stands first below it."""
-    limits = Weights(0.0, {"log_odds": 1.0}, answers_from=1.0, words_from=-2.0, words_within=1.0, may_answer_from=-1.0)
+    limits = AnswerWeights(
+        0.0, {"log_odds": 1.0}, answers_from=1.0, words_from=-2.0, words_within=1.0, may_answer_from=-1.0
+    )
     monkeypatch.setattr(reading, "read_weights", lambda kind: limits)
     model = FakeSupportModel(answers=lambda question, sentence: -0.5 if is_about_leave(sentence) else -9.0)
     written = await ExtractiveSynthesizer(FakeSentenceEncoder(), model).synthesize(ASKED)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.alignment import prepare
+from modules.llm_platform.domain.citations.compare.alignment import prepare_source
 from modules.llm_platform.domain.citations.compare.score import Features, compute_probability, read_weights
 from modules.llm_platform.domain.citations.compare.verdicts import judge, score_support
 from modules.llm_platform.domain.citations.read.claims import Claim
@@ -189,8 +189,11 @@ def test_a_token_of_a_model_is_no_copy() -> None:
 def test_support_is_the_score_of_what_is_called_supported(sentence: str) -> None:
     """A source of a sentence without a marker is found by the verdict that the sentence gets with one."""
     for text in (BRIDGE, "", "The bridge has three arches, and 1,904 people built it."):
-        claim, source = Claim(sentence, frozenset({"the", "was", "by"}), capitals_name=True), prepare(text, "", "en")
-        _, judgement = judge(claim, source, "en")
+        claim, source = (
+            Claim(sentence, frozenset({"the", "was", "by"}), capitals_name=True),
+            prepare_source(text, "", "en"),
+        )
+        judgement = judge(claim, source, "en")
         support = judgement.score if judgement.verdict == "supported" else 0.0
         assert score_support(claim, source, 0.0) == support
         assert score_support(claim, source, 0.9) == (support if support >= 0.9 else 0.0)

@@ -31,7 +31,7 @@ from tests.unit.presentation.rest.compat.test_verifying_gateway import (
 from modules.llm_platform.application.services.answer_check_service import AnswerEvidence
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, LLMToken
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
-from modules.llm_platform.domain.text.sentences import sentence_spans
+from modules.llm_platform.domain.text.sentences import split_sentences
 from modules.llm_platform.presentation.rest.compat import verified_answers
 from modules.llm_platform.presentation.rest.compat.openai import relay
 from modules.llm_platform.presentation.rest.http import sse
@@ -280,7 +280,7 @@ async def test_marks_are_all_that_is_added_wherever_tokens_end() -> None:
     """Every sentence has a mark or none, and the offsets point at it in the text that the client gets."""
 
     def find(text: str) -> tuple[VerifiedSentence, ...]:
-        spans = sentence_spans(text)
+        spans = split_sentences(text)
         return tuple(VerifiedSentence(start=a, end=b, verdict="unsupported", is_cited=False) for a, b in spans)
 
     class Service:

@@ -76,7 +76,7 @@ class SupportReading:
             if self._left <= 0:
                 self._give_up(TOO_MANY)
                 return
-            doubts = self._checker.doubts(min(PAIRS_AT_ONCE, self._left))
+            doubts = self._checker.list_doubts(min(PAIRS_AT_ONCE, self._left))
             self._left -= len(doubts)
             try:
                 scores = await score_doubts(self._model, doubts)
@@ -84,7 +84,7 @@ class SupportReading:
                 self._give_up(f"{error.code}: {error.message}")
                 return
             for doubt, log_odds in zip(doubts, scores, strict=True):
-                self._checker.weigh(doubt, log_odds)
+                self._checker.record_log_odds(doubt, log_odds)
 
     def _give_up(self, reason: str) -> None:
         """Keep the verdicts of the words for all other sentences, and note the reason."""

@@ -308,7 +308,7 @@ def _rank_passages(page: Page, question: str, language: str, in_prompt: bool) ->
     size = count_tokens(page.text)
     if size > MAX_STORED_TOKENS:
         ranked = RankedPassages(page.text, question, language, size)
-        text, pages = ranked.excerpt(MAX_STORED_TOKENS), ranked.page_starts(MAX_STORED_TOKENS, page.pages)
+        text, pages = ranked.select_excerpt(MAX_STORED_TOKENS), ranked.find_page_starts(MAX_STORED_TOKENS, page.pages)
         page, size = page.model_copy(update={"text": text, "pages": pages}), count_tokens(text)
     return ReadPage(page, RankedPassages(page.text, question, language, size) if in_prompt else None)
 
@@ -348,7 +348,7 @@ def add_pages(
         page = page_of[source.index]
         whole = short = add_page(source.model_copy(update={"index": number}), page)
         if page is not None and page.passages is not None:
-            excerpt = page.passages.excerpt(sizes[source.index] + more)
+            excerpt = page.passages.select_excerpt(sizes[source.index] + more)
             short = whole.model_copy(update={"text": excerpt})
         read.append((whole, short))
     return tuple(whole for whole, _ in read), tuple(short for _, short in read)

@@ -26,7 +26,7 @@ from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
 from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, select_questions
-from modules.llm_platform.domain.retrieval.ranking import keyword_score
+from modules.llm_platform.domain.retrieval.ranking import score_by_keywords
 from modules.llm_platform.domain.search.request_count import RequestCount
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable, is_web_url
 from shared.exceptions import AppException
@@ -275,7 +275,7 @@ def select_reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source,
     """Return the earlier sources that match the question, best first, each cut at MAX_RESULT_CHARS."""
     short = [source.model_copy(update={"text": source.text[:MAX_RESULT_CHARS]}) for source in follow_up.sources]
     query = follow_up.query
-    scores = {source.index: keyword_score(query, query, source.title, source.text, language) for source in short}
+    scores = {source.index: score_by_keywords(query, query, source.title, source.text, language) for source in short}
     matching = [source for source in short if scores[source.index] >= MIN_REUSED_SCORE]
     return tuple(sorted(matching, key=lambda source: -scores[source.index])[:MAX_REUSED])
 
@@ -291,7 +291,7 @@ async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: 
     questions = [read_question(text, language) for text in dict.fromkeys((follow_up.asked, follow_up.query))]
 
     def has_quotes() -> bool:
-        return all(select_quotes(question, sources).quotes for question in questions)
+        return all(select_quotes(question, sources) for question in questions)
 
     return await run_in_thread_if_long(sum(len(source.text) for source in sources), has_quotes)
 

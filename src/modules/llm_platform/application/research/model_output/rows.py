@@ -13,7 +13,7 @@ from typing import Final
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.model_output.lenient_json import MAX_DEPTH, read_values, unescape
 from modules.llm_platform.domain.retrieval.ranking import TOP_SCORE
-from modules.llm_platform.domain.text.numbers import number_words
+from modules.llm_platform.domain.text.numbers import load_number_words
 
 MAX_NUMBER_CHARS: Final = 80  # a longer text is not a number
 
@@ -32,7 +32,7 @@ def _list_number_words() -> Mapping[str, float]:
     # The words may mean something else in other texts.
     few = enumerate(("zero нуль ноль zéro cero", "one один одна eins un uno"))
     signs = {sign: float(value) for value, sign in enumerate("零一二三四五六七八九十")}
-    others = {word: float(value) for word, value in number_words().items()}
+    others = {word: float(value) for word, value in load_number_words().items()}
     return {**signs, **others, **{word: float(value) for value, words in few for word in words.split()}}
 
 

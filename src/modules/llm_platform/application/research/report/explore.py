@@ -41,7 +41,7 @@ from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, Resear
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
 from modules.llm_platform.domain.research.question_selector import is_query
-from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.text.tokens import split_words
 from shared.exceptions import AppException
 
 SEARCH_VERSION = "1"  # part of the keys of stored results: raise it when they change
@@ -243,7 +243,7 @@ class Explorer:
 
     def _start_query(self, question: str, query: str) -> None:
         """Start the searches for a query, unless an equal query was searched before."""
-        normalized = tuple(words(query)) or (query,)
+        normalized = tuple(split_words(query)) or (query,)
         if normalized in self._state.queries:
             return
         self._state.queries.add(normalized)

@@ -17,8 +17,8 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.research.content_words import content_words, shares_content_word
 from modules.llm_platform.domain.research.question_selector import QuestionSelector, is_query
-from modules.llm_platform.domain.text.language import detect, language_name, stop_words
-from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.text.language import detect_language, get_language_name, load_stop_words
+from modules.llm_platform.domain.text.tokens import split_words
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 QUERIES_VERSION = "2"  # part of store keys: raise it when the prompt changes
@@ -120,7 +120,7 @@ def parse(text: str, topic: str, language: str) -> list[str]:
 def _make_request(question: str, sub_question: str, languages: Sequence[str], per_language: int) -> LLMRequest:
     prompt = PROMPT.format(
         count=per_language * len(languages),
-        shares=", then ".join(f"{per_language} in {language_name(tag)}" for tag in languages),
+        shares=", then ".join(f"{per_language} in {get_language_name(tag)}" for tag in languages),
         mark=QUERY_MARKS.get(languages[0].partition("-")[0], QUERY_MARK),
         variety=_VARIETY if per_language > 1 else "",
         question=one_line(question),
@@ -141,7 +141,7 @@ def _make_fallback_queries(
     if not shares_content_word(sub_question, question, language):
         own += content_words(question, language)[:MAX_TOPIC_WORDS]
     written = (question, sub_question)
-    by_words = {tuple(words(query)): query for query in (" ".join(own), sub_question) if is_query(query, written)}
+    by_words = {tuple(split_words(query)): query for query in (" ".join(own), sub_question) if is_query(query, written)}
     found = tuple(by_words.values())[::-1][: per_language * len(languages)]
     for query in found:
         emit(query)
@@ -153,10 +153,10 @@ def detect_query_language(query: str, languages: Sequence[str]) -> str | None:
 
     If a query is too short to detect its language, its function words decide among `languages`.
     """
-    if found := detect(query):
+    if found := detect_language(query):
         return next((tag for tag in languages if tag.partition("-")[0] == found), found)
     if len(languages) == 1:
         return languages[0]
-    used = set(words(query))
-    matches = sorted(((len(used & stop_words(tag)), tag) for tag in languages), reverse=True)
+    used = set(split_words(query))
+    matches = sorted(((len(used & load_stop_words(tag)), tag) for tag in languages), reverse=True)
     return matches[0][1] if matches and matches[0][0] > matches[1][0] else None

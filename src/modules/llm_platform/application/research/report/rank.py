@@ -25,7 +25,7 @@ from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.research.store_key import KEY_CHARS
-from modules.llm_platform.domain.retrieval.ranking import MIN_USABLE_SCORE, keyword_score, mean
+from modules.llm_platform.domain.retrieval.ranking import MIN_USABLE_SCORE, average_criteria, score_by_keywords
 from modules.llm_platform.domain.search.request_count import RequestCount
 from modules.llm_platform.domain.text.language import choose_language
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
@@ -114,7 +114,8 @@ async def _rate(
         unreadable = Degraded(component=f"rank/{llm.name}", reason=UNREADABLE)
         return _rank_by_keywords(entries, question, direction, (*answer.degraded, unreadable))
     scores = tuple(
-        Score(value=mean(marks), by="model", criteria=marks) if marks else DEFAULT_SCORE for marks in criteria
+        Score(value=average_criteria(marks), by="model", criteria=marks) if marks else DEFAULT_SCORE
+        for marks in criteria
     )
     return Ranking(scores, criteria.count(None), answer.degraded)
 
@@ -133,9 +134,9 @@ def _score_by_keywords(entries: Sequence[_Entry], question: str, direction: str)
     scores: list[Score] = []
     for entry in entries:
         title, text = entry.title, entry.text
-        value = keyword_score(question, direction, title, text, language)
+        value = score_by_keywords(question, direction, title, text, language)
         if value < MIN_USABLE_SCORE and entry.queries:
-            found = max(keyword_score(query, query, title, text, language) for query in entry.queries[:MAX_QUERIES])
+            found = max(score_by_keywords(query, query, title, text, language) for query in entry.queries[:MAX_QUERIES])
             value = max(value, round(QUERY_MATCH_SHARE * found, 1))
         scores.append(Score(value=value, by="keywords"))
     return tuple(scores)
@@ -237,7 +238,9 @@ class SearchState:
         best, hit = hits[0]
         if score.by == "keywords" and len(hits) > 1:
             # An index of documents gives each question the excerpt that fits it, so each is scored with its own.
-            values = {aim: keyword_score(question, aim, hit.item.title, hit.item.text, language) for aim, hit in hits}
+            values = {
+                aim: score_by_keywords(question, aim, hit.item.title, hit.item.text, language) for aim, hit in hits
+            }
             best, hit = max(hits, key=lambda found: values[found[0]])
             score = score.model_copy(update={"value": values[best]})
             candidate = candidate.model_copy(update={"item": hit.item})
@@ -249,7 +252,7 @@ class SearchState:
         for address in rest:
             candidate = self.candidates[address]
             item = candidate.item
-            value = keyword_score(question, candidate.question, item.title, item.text, language)
+            value = score_by_keywords(question, candidate.question, item.title, item.text, language)
             self.scores[address] = Score(value=value, by="keywords")
         self.fallback_scores += len(rest)
 

@@ -22,7 +22,7 @@ from modules.llm_platform.domain.llm.context_budget import fit_to_budget
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.text.language import choose_language, detect, language_name
+from modules.llm_platform.domain.text.language import choose_language, detect_language, get_language_name
 from modules.llm_platform.domain.text.scripts import WITHOUT_BLANKS
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
@@ -40,7 +40,7 @@ def summarize_extractively(page: Page, question: str, language: str, *, long: bo
     """Return sentences of the page; as bullet points if it is `long`. Empty only for an empty page."""
     text = page.text[:SEARCHED_CHARS]
     source = Source(index=1, title=page.title, url=page.url, text=text)
-    quotes = select_quotes(read_question(question, detect(question) or language), [source]).quotes
+    quotes = select_quotes(read_question(question, detect_language(question) or language), [source])
     answering = [quote.sentence for quote in quotes]
     count = POINTS if long else SENTENCES
     # The first sentences of paragraphs that can stand alone.
@@ -54,7 +54,7 @@ def summarize_extractively(page: Page, question: str, language: str, *, long: bo
 
 
 def _is_standalone(sentence: Sentence) -> bool:
-    whole = sentence.is_complete and not sentence.item and not sentence.row
+    whole = sentence.is_complete and not sentence.is_item and not sentence.row
     return whole and len(sentence.text) >= MIN_SENTENCE_CHARS and not sentence.text.endswith((":", "："))
 
 
@@ -119,7 +119,7 @@ def _make_request(page: Page, question: str, language: str, context_tokens: int)
     """Return the request, and how many tokens of the page were cut."""
     fence = fence_line(question, page.url, page.text)
     shape = _LONG if is_long(page.text) else _SHORT
-    rules = RULES.format(fence=fence, shape=shape, language=f"{language_name(language)} ({language})")
+    rules = RULES.format(fence=fence, shape=shape, language=f"{get_language_name(language)} ({language})")
     title = neutralise(one_line(page.title))[:SUMMARY_TITLE_CHARS]
     closing = f"Question: {one_line(question)}\nThe summary:"
     answer_tokens = min(SUMMARY_MAX_TOKENS, context_tokens // 2)

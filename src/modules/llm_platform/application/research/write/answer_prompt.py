@@ -19,7 +19,7 @@ from modules.llm_platform.domain.llm.context_budget import (
     fit_to_question,
 )
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
-from modules.llm_platform.domain.text.language import language_name
+from modules.llm_platform.domain.text.language import get_language_name
 from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
@@ -121,7 +121,7 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
         no_answer=NO_ANSWER,
         fence=fence,
         context_rule=_CONTEXT_RULE.format(fence=context_fence) if written else "",
-        language=f"{language_name(request.language)} ({request.language})",
+        language=f"{get_language_name(request.language)} ({request.language})",
     )
     headers = {source.index: _source_header(source) for source in sources}
     found = _quote_ledger(request)

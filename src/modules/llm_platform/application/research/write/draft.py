@@ -26,7 +26,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
+from modules.llm_platform.domain.text.sentences import ends_sentence, split_sentences
 
 PREPARED_IN_THREAD_CHARS = 150_000  # preparing this much takes about 15 ms; more is prepared in a thread
 REMEMBERED_ANSWERS = 64  # complete texts with their sources: about 0.1 MB each, 20 MB at most
@@ -125,7 +125,7 @@ class Draft:
     def has_sentence(self) -> bool:
         """Return whether the text has a finished sentence."""
         text = self.text.strip()
-        return ends_sentence(text) or len(sentence_spans(text, self.run.language)) > 1
+        return ends_sentence(text) or len(split_sentences(text, self.run.language)) > 1
 
     async def feed(self, text: str) -> None:
         """Add the next part that the writer wrote."""
@@ -231,7 +231,7 @@ class Draft:
         if before is not self.sources:
             for old, new in zip(before, self.sources, strict=True):
                 if old is not new:
-                    self._checker.replace(new)
+                    self._checker.replace_source(new)
 
     def _add_written(self, parts: Iterable[str]) -> None:
         part = "".join(parts)

@@ -13,9 +13,9 @@ from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.question_parts import list_open_parts
 from modules.llm_platform.domain.extractive.reading import (
-    Chosen,
     Kind,
-    Reading,
+    ReadingResult,
+    SentenceReading,
     choose_by_reading,
     choose_kind,
     describe_sentence,
@@ -24,12 +24,12 @@ from modules.llm_platform.domain.extractive.reading import (
 )
 from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_passage, render_rows
 from modules.llm_platform.domain.extractive.report import write_report
-from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, quote
+from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, make_quotes
 from modules.llm_platform.domain.extractive.tables import asks_about_rows, find_named_rows, find_rows
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from shared.exceptions import AppException
@@ -74,7 +74,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         evidence = evidence_quotes(request.evidence, request.sources)
         if request.questions:
             return self._answer(await _run(request, lambda: _write_report(request, evidence)), messages)
-        question = read_question(request.question, detect(request.question) or request.language)
+        question = read_question(request.question, detect_language(request.question) or request.language)
         is_answered = bool(evidence) and all(row.state == "answered" for row in request.evidence)
         if is_answered and not asks_about_rows(question):
             return self._answer("\n\n".join(render_passage(evidence)), messages)
@@ -87,26 +87,26 @@ class ExtractiveSynthesizer(ISynthesizer):
         if found:
             named = replace(selection, chosen=found)
             return self._answer(await _run(request, lambda: _write_quotes(request, named, [])), messages)
-        chosen, degraded = await self._read(selection)
-        if chosen.ordered and not chosen.selection.chosen and not _has_later_quote(request):
+        result, degraded = await self._read(selection)
+        if result.ordered and not result.selection.chosen and not _has_later_quote(request):
             evidence = []  # it was chosen by words only, and the models found that no sentence answers
-        text = await _run(request, lambda: _write_quotes(request, chosen.selection, evidence))
+        text = await _run(request, lambda: _write_quotes(request, result.selection, evidence))
         if text and (parts := list_open_parts(question, text)):
             text = "\n\n".join([text, _list_parts(parts, messages)])
         synthesis = self._answer(text, messages).model_copy(update={"degraded": degraded})
-        if text or not chosen.ordered:
+        if text or not result.ordered:
             return synthesis
-        not_answered = messages.not_certain if chosen.may_answer else messages.not_answered
-        return synthesis.model_copy(update={"text": not_answered, "closest": list_closest(chosen.ordered, messages)})
+        not_answered = messages.not_certain if result.may_answer else messages.not_answered
+        return synthesis.model_copy(update={"text": not_answered, "closest": list_closest(result.ordered, messages)})
 
     def _answer(self, text: str, messages: Messages) -> Synthesis:
         return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))
 
-    async def _read(self, selection: Selection) -> tuple[Chosen, tuple[Degraded, ...]]:
+    async def _read(self, selection: Selection) -> tuple[ReadingResult, tuple[Degraded, ...]]:
         """Let the models read the sentences. If a model fails or is late, the words decide."""
         question, near = selection.question, list_quotable(selection)
         if self._encoder is None or not near:
-            return Chosen(selection, []), ()
+            return ReadingResult(selection, []), ()
         name = self._encoder.name
         try:
             async with asyncio.timeout(self._reading_s):
@@ -120,14 +120,16 @@ class ExtractiveSynthesizer(ISynthesizer):
                 f"timeout: the sentences were not read within {self._reading_s:g} seconds, so that their words decided: "
                 "raise ANSWER_ENCODER_TIMEOUT_S"
             )
-            return Chosen(selection, []), (Degraded(component=name, reason=late),)
+            return ReadingResult(selection, []), (Degraded(component=name, reason=late),)
         except AppException as error:
-            return Chosen(selection, []), (Degraded.of(name, error),)
+            return ReadingResult(selection, []), (Degraded.of(name, error),)
         return choose_by_reading(selection, readings), ()
 
-    async def _score(self, question: Question, readings: Sequence[Reading], model: ISupportModel) -> list[Reading]:
+    async def _score(
+        self, question: Question, readings: Sequence[SentenceReading], model: ISupportModel
+    ) -> list[SentenceReading]:
         """Return the readings with the log-odds of the model. Sentences in a language that the model cannot read have none."""
-        by_kind: dict[Kind, list[Reading]] = {}
+        by_kind: dict[Kind, list[SentenceReading]] = {}
         for one in readings:
             by_kind.setdefault(choose_kind(question.language, one.candidate.language), []).append(one)
         scored = by_kind.pop("near", [])
@@ -171,9 +173,8 @@ def _write_quotes(request: SynthesisRequest, selection: Selection, evidence: Seq
 
     That is at most MAX_QUOTES quotes, so the last quote of the evidence may be left out.
     """
-    extraction = quote(selection)
     if not evidence:
-        return render_answer(selection.question, extraction, get_messages(request.language), request.max_tokens)
+        return render_answer(selection, get_messages(request.language), request.max_tokens)
     quoted = {one.source.url for one in evidence}
-    first = [one for one in extraction.quotes if one.source.url not in quoted][:1]
+    first = [one for one in make_quotes(selection) if one.source.url not in quoted][:1]
     return "\n\n".join(render_passage([*first, *evidence][: max(len(evidence), MAX_QUOTES)]))

@@ -7,7 +7,7 @@ from modules.llm_platform.application.research.events import Verified
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 
 
 def check_stopped_text(
@@ -18,7 +18,7 @@ def check_stopped_text(
     `language` is the language of the request. If it is None, the language of the text is detected.
     """
     text = _join_tokens(events)
-    checked = CitationChecker(sources, language or detect(text) or "en").check(text)
+    checked = CitationChecker(sources, language or detect_language(text) or "en").check(text)
     return Verified(request_id=request_id, citations=checked.citations) if checked.citations else None
 
 

@@ -1,32 +1,36 @@
-"""Index the sentences of a source, and find the passage that shares most words with a sentence of the answer.
+"""Index the sentences of a source, and find the passage that shares most words with a claim.
 
-Sets of sentences, and sets of words of a claim, are integers whose bit i stands for number i.
+`prepare_source` splits and indexes a source once, and `SourceText.find_best_passage` compares it with many claims. `facts` then
+compares the claim with the passage.
+
+Sets of sentences, and sets of words of a claim, are integers whose bit i stands for number i: if a sentence has the words 0 and
+2 of a claim, its mask is 0b101.
 """
 
 import html
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Final
 
+from modules.llm_platform.domain.citations.compare.claim_masks import ClaimMasks, MaskWeights
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import WORD, is_unspaced
-from modules.llm_platform.domain.text.language import detect, stop_words
+from modules.llm_platform.domain.text.language import detect_language, load_stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
-from modules.llm_platform.domain.text.numbers import other_writings, spelling_words
+from modules.llm_platform.domain.text.numbers import list_spelling_words, load_other_writings
 from modules.llm_platform.domain.text.positions import SentenceNumber
-from modules.llm_platform.domain.text.sentences import Span, each_sentence
-from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, related_words
-from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, word_parts
+from modules.llm_platform.domain.text.sentences import Span, iterate_sentences
+from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, load_related_words
+from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, split_word_parts
 
 MAX_QUOTE_SENTENCES = 3
 MAX_SENTENCE_CHARS = 600  # longer text without a full stop is cut, so that a quote stays readable
 LIST_SENTENCE_CHARS = 160  # a "sentence" longer than this that runs over lines is a list or a table
 MAX_TEXT_CHARS = 200_000  # the rest of a longer source is not searched
 SEEDS = 3  # the best sentences around which passages are tried
-RANKED_SENTENCES = 16  # the best sentences, in which the facts of a claim are looked for
 GOOD_SHARE = 0.35  # a further sentence needs this share of the claim to be compared
 NEARLY_BEST = 0.8  # a further sentence needs this share of the best sentence's match
 SENTENCE_COST = 0.03  # a further sentence must add this share of the claim to the quote
@@ -75,7 +79,7 @@ class SourceText:
 
     @cached_property
     def language(self) -> str | None:
-        return detect(self.text[:MAX_LANGUAGE_CHARS])
+        return detect_language(self.text[:MAX_LANGUAGE_CHARS])
 
     def read_facts(self, span: Span) -> TextFacts:
         """Return the facts of a passage or sentence. They are read once for all claims."""
@@ -88,12 +92,12 @@ class SourceText:
     @cached_property
     def _spells_numbers(self) -> bool:
         """True if the source may have numbers in words. The index cannot tell for text that is not ASCII, so that is True."""
-        return not (self.text.isascii() and self._postings.keys().isdisjoint(spelling_words()))
+        return not (self.text.isascii() and self._postings.keys().isdisjoint(list_spelling_words()))
 
     @cached_property
     def sentences_with_numbers(self) -> int:
         """The sentences that may have a number in figures or words, as bits."""
-        spelling, found = spelling_words(), 0
+        spelling, found = list_spelling_words(), 0
         for word, sentences in self._postings.items():
             if not word.isalpha() or word in spelling or (not word.isascii() and is_unspaced(word)):
                 found |= sentences
@@ -135,7 +139,7 @@ class SourceText:
         for key in self._buckets.get(word[:MIN_SHARED], ()):
             if key != word and is_form(word, key):
                 found |= postings[key]
-        for key in (*related_words().get(word, ()), *other_writings().get(word, ())):
+        for key in (*load_related_words().get(word, ()), *load_other_writings().get(word, ())):
             found |= postings.get(key, 0)
         return found
 
@@ -167,10 +171,10 @@ class SourceText:
 
     def find_best_passage(self, claim: Claim) -> Passage | None:
         """Return the passage that shares most with the claim; None if no sentence shares a word with it."""
-        masks = _Masks([self.find_sentences(word.key) if word.is_content else 0 for word in claim.words])
+        masks = ClaimMasks([self.find_sentences(word.key) if word.is_content else 0 for word in claim.words])
         if not masks.all_words:
             return None
-        worth = _Worths(claim.weights).__getitem__
+        worth = MaskWeights(claim.weights).__getitem__
         ranked = masks.rank(worth)
         cost = SENTENCE_COST * claim.total
         first, last, matched = max(
@@ -220,95 +224,24 @@ class SourceText:
                         yield first, last, mask
 
 
-def prepare(text: str, title: str, language: str) -> SourceText:
+def prepare_source(text: str, title: str, language: str) -> SourceText:
     """Return a source with this text and title. `language` decides where sentences end, and which words are stop words.
 
     The result does not depend on other sources, because their pages arrive in any order.
     """
     text = text[:MAX_TEXT_CHARS]
     spans: list[Span] = []
-    for start, end in each_sentence(text, language):
+    for start, end in iterate_sentences(text, language):
         if end - start <= LIST_SENTENCE_CHARS and not _is_table(text[start:end]):
             spans.append((start, end))
         else:
             spans += _split_readable(text, start, end)
-    return SourceText(text, spans, title, stop_words(language))
+    return SourceText(text, spans, title, load_stop_words(language))
 
 
 def _is_table(text: str) -> bool:
     """Return whether the text is several rows of a table. Each row is then a sentence of its own."""
     return "|" in text and text.count("\n") > 0 and all("|" in line for line in text.splitlines())
-
-
-def _list_positions(bits: int) -> Sequence[int]:
-    """Return the positions of the bits that are set, lowest first."""
-    if bits < 1 << 8:
-        return _list_positions_in_byte(bits)
-    octets = enumerate(bits.to_bytes((bits.bit_length() + 7) // 8, "little"))
-    return [8 * number + position for number, octet in octets if octet for position in _list_positions_in_byte(octet)]
-
-
-@cache
-def _list_positions_in_byte(octet: int) -> tuple[int, ...]:
-    return tuple(position for position in range(8) if octet >> position & 1)
-
-
-class _Masks(dict[SentenceNumber, int]):
-    """The words of a claim that each sentence has, as bits, computed when a sentence is looked up.
-
-    `with_words` has, for each word of the claim, the sentences that have it. A page has hundreds of sentences that share a
-    word with a claim, but these sentences share only a few different sets of words.
-    """
-
-    def __init__(self, with_words: Sequence[int]) -> None:
-        super().__init__()
-        self._with_words = [(1 << position, sentences) for position, sentences in enumerate(with_words) if sentences]
-        self.all_words = sum([bit for bit, _ in self._with_words])
-
-    def __missing__(self, sentence: SentenceNumber) -> int:
-        mask = 0
-        if sentence >= 0:
-            for bit, sentences in self._with_words:
-                if sentences >> sentence & 1:
-                    mask |= bit
-        self[sentence] = mask
-        return mask
-
-    def rank(self, worth: Callable[[int], float]) -> list[SentenceNumber]:
-        """Return the RANKED_SENTENCES whose words are worth most. Sentences of equal worth keep their order."""
-        alike: dict[int, int] = {}  # maps each set of words to the sentences that have exactly these
-        for bit, sentences in self._with_words:
-            for mask, those in list(alike.items()):
-                if both := those & sentences:
-                    alike[mask | bit] = both
-                    if both == those:
-                        del alike[mask]
-                    else:
-                        alike[mask] = those ^ both
-                    sentences ^= both
-            if sentences:
-                alike[bit] = sentences
-        by_worth: dict[float, int] = {}
-        for mask, sentences in alike.items():
-            by_worth[worth(mask)] = by_worth.get(worth(mask), 0) | sentences
-        found: list[int] = []
-        for value in sorted(by_worth, reverse=True):
-            found += _list_positions(by_worth[value])
-            if len(found) >= RANKED_SENTENCES:
-                break
-        return [SentenceNumber(number) for number in found[:RANKED_SENTENCES]]
-
-
-class _Worths(dict[int, float]):
-    """The total weight of the words in each mask, computed once for each mask."""
-
-    def __init__(self, weights: list[float]) -> None:
-        self._weights = weights
-
-    def __missing__(self, mask: int) -> float:
-        weights = self._weights
-        worth = self[mask] = sum([weights[position] for position in _list_positions(mask)])
-        return worth
 
 
 def _index_words(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list[str]]]:
@@ -348,7 +281,7 @@ def _fold_words(run: str) -> tuple[str, ...]:
         elif word.isalnum():
             keys.append(word)
         else:
-            keys += [word.removesuffix("()"), *word_parts(word)]
+            keys += [word.removesuffix("()"), *split_word_parts(word)]
     return tuple(dict.fromkeys(keys))
 
 

@@ -1,16 +1,18 @@
 """Find opposites between a claim and its source that no other comparison finds.
 
-Each line has words of a claim, then words of its source:
+| a claim says | its source says | function |
+|---|---|---|
+| all positions | 74 of the 90 positions | `_compare_quantities` |
+| voted for the budget | voted against it | `_compare_stances` |
+| until 30 June | after 30 June | `_compare_times` |
+| 600 euros a year | 600 euros once | `_compare_periods` |
+| at least three years | at most three years | `_compare_bounds` |
+| grew by 12 percent in the south | grew by 12 percent in the north and fell by 4 percent in the south | `_compare_clauses` |
+| 工会支持 | 工会反对 | `_compare_han_verbs` |
+| opens on 14 May | was planned for 14 May. It has been moved to 2 September | `find_replaced_date` |
 
-- all positions, 74 of the 90 positions
-- for the budget, against it
-- until 30 June, after 30 June
-- 600 euros a year, 600 euros once
-- at least three years, at most three years
-- grew by 12 percent in the south, "grew by 12 percent in the north and fell by 4 percent in the south"
-- opens on 14 May, "was planned for 14 May. It has been moved to 2 September"
-
-Each comparison requires the same words around the two, and finds nothing if one text has both. All words are folded.
+Each comparison requires the same words around the two opposites. It finds nothing if one text has both opposites. All words are
+folded.
 """
 
 import re
@@ -19,14 +21,14 @@ from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.compare.changes import find_word
+from modules.llm_platform.domain.citations.compare.changes import find_place, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.numbers import (
     Reading,
     find_number_words,
     find_other_date,
-    number_words,
+    load_number_words,
     read_value,
 )
 from modules.llm_platform.domain.text.positions import Offset, WordNumber
@@ -50,13 +52,13 @@ Places = tuple[Span, Span]  # a span of the claim, and the span of the sentence 
 def find_contrast(claim: Claim, sentence: TextFacts) -> Places | None:
     """Return where a claim and one sentence of its source say opposite things; None if they do not."""
     comparisons: tuple[Callable[[Claim, TextFacts], Places | None], ...] = (
-        _find_quantity,
-        _find_stance,
-        _find_time,
-        _find_period,
-        _find_bound,
-        _find_other_clause,
-        _find_han_opposite,
+        _compare_quantities,
+        _compare_stances,
+        _compare_times,
+        _compare_periods,
+        _compare_bounds,
+        _compare_clauses,
+        _compare_han_verbs,
     )
     return next((found for compare in comparisons if (found := compare(claim, sentence)) is not None), None)
 
@@ -75,10 +77,10 @@ def find_replaced_date(claim: Claim, sentence: TextFacts, later: TextFacts) -> P
     if changed is None:
         return None
     own, other = changed
-    return _find_word(claim.facts, own), _find_word(later, other)
+    return find_place(claim.text, own), find_place(later.text, other)
 
 
-def _find_quantity(claim: Claim, sentence: TextFacts) -> Places | None:
+def _compare_quantities(claim: Claim, sentence: TextFacts) -> Places | None:
     """Compare "all positions" with "most positions", "only positions" and "74 of the 90 positions"."""
     mine, theirs = claim.facts, sentence
     whole, part = load_words("contrasts", "all"), load_words("contrasts", "part")
@@ -111,7 +113,7 @@ def _find_share(sentence: TextFacts, noun: str) -> Span | None:
             continue
         for share, place in figures:
             if share < whole and place != offset:
-                return place, place + len(sentence.text[place:].split()[0].rstrip(".,;:"))
+                return _find_written_number(sentence.text, place)
     return None
 
 
@@ -119,12 +121,12 @@ def _is_plain(reading: frozenset[str]) -> bool:
     return all(value.replace(".", "", 1).isdigit() for value in reading)
 
 
-def _find_stance(claim: Claim, sentence: TextFacts) -> Places | None:
+def _compare_stances(claim: Claim, sentence: TextFacts) -> Places | None:
     """Compare "voted for it" with "voted against it", of the same voter."""
     verbs = load_words("contrasts", "stance_verbs")
     if verbs.isdisjoint(claim.facts.folded) or verbs.isdisjoint(sentence.folded):
         return None
-    sides = _read_sides("stance")
+    sides = _load_sides("stance")
     mine, theirs = _list_stances(claim.facts, sides, verbs), _list_stances(sentence, sides, verbs)
     if len({side for side, _ in mine}) != 1 or len({side for side, _ in theirs}) != 1 or mine[0][0] == theirs[0][0]:
         return None
@@ -146,9 +148,9 @@ def _list_stances(
     ]
 
 
-def _find_time(claim: Claim, sentence: TextFacts) -> Places | None:
+def _compare_times(claim: Claim, sentence: TextFacts) -> Places | None:
     """Compare "after the probation period" with "during the probation period" and "until 30 June" with "after 30 June"."""
-    sides = _read_sides("time")
+    sides = _load_sides("time")
     for side, words in enumerate(sides):
         for at in _find_positions(claim.facts.folded, words):
             noun = _find_noun_behind(claim.facts, at)
@@ -165,12 +167,12 @@ def _find_time(claim: Claim, sentence: TextFacts) -> Places | None:
     return None
 
 
-def _find_period(claim: Claim, sentence: TextFacts) -> Places | None:
+def _compare_periods(claim: Claim, sentence: TextFacts) -> Places | None:
     """Compare the periods of one amount: "600 euros a year" and "600 euros once"."""
     return _compare_at_numbers(claim, sentence, _find_period_behind)
 
 
-def _find_bound(claim: Claim, sentence: TextFacts) -> Places | None:
+def _compare_bounds(claim: Claim, sentence: TextFacts) -> Places | None:
     """Compare the bounds of one number: "at least three years" and "at most three years"."""
     return _compare_at_numbers(claim, sentence, _find_bound_before)
 
@@ -195,12 +197,12 @@ def _compare_at_numbers(
 
 def _find_period_behind(facts: TextFacts, offset: Offset) -> tuple[str, WordNumber] | None:
     """Return the period of the amount at this offset and the position of its word; None without one, or with several."""
-    first = _find_position(facts, offset)
+    first = _find_word_number(facts, offset)
     words, per, adverbs = facts.folded, load_words("contrasts", "per"), load_words("contrasts", "adverbs")
     found = [
-        (_read_periods()[word], WordNumber(at))
+        (_load_periods()[word], WordNumber(at))
         for at, word in enumerate(words[first + 1 : first + 1 + PERIOD_REACH], first + 1)
-        if word in _read_periods() and (word in adverbs or words[at - 1] in per)
+        if word in _load_periods() and (word in adverbs or words[at - 1] in per)
     ]
     if len({period for period, _ in found if period != "once"}) > 1:
         return None
@@ -209,15 +211,15 @@ def _find_period_behind(facts: TextFacts, offset: Offset) -> tuple[str, WordNumb
 
 def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumber] | None:
     """Return the side and the position of a bound ("at least", "at most") before a number."""
-    at = _find_position(facts, offset)
+    at = _find_word_number(facts, offset)
     for position in range(max(0, at - BOUND_REACH), at):
-        for side, words in enumerate(_read_sides("bound")):
+        for side, words in enumerate(_load_sides("bound")):
             if facts.folded[position] in words:
                 return side, WordNumber(position)
     return None
 
 
-def _find_other_clause(claim: Claim, sentence: TextFacts) -> Places | None:
+def _compare_clauses(claim: Claim, sentence: TextFacts) -> Places | None:
     """Compare a claim that has one number with a sentence of two clauses that have a number each.
 
     The claim is wrong if it has the number of one clause and the words of the other: the words behind the other number and
@@ -242,16 +244,17 @@ def _find_other_clause(claim: Claim, sentence: TextFacts) -> Places | None:
     )
     if not is_behind and not is_before:
         return None
-    start = claim.numbers[0].offset
-    return (start, start + len(claim.text[start:].split()[0].rstrip(".,;:"))), (other.offset, other.end)
+    return _find_written_number(claim.text, claim.numbers[0].offset), other.span
 
 
 class _NumberedClause(NamedTuple):
-    """A clause with one number. `before` and `behind` are content words around it; `unit` is the word right behind it."""
+    """A clause with one number.
+
+    `span` is the place of the number, `unit` is the word right behind it, and `before` and `behind` are the content words around.
+    """
 
     reading: Reading
-    offset: Offset
-    end: Offset
+    span: Span
     unit: str
     before: list[str]
     behind: list[str]
@@ -265,7 +268,7 @@ def _split_numbered_clauses(sentence: TextFacts) -> list[_NumberedClause]:
     """Split a sentence at "and" and similar words. The result is empty unless each clause has exactly one number."""
     joining = load_words("contrasts", "joining")
     cuts = [at for at, word in enumerate(sentence.folded) if word in joining]
-    numbers = [(reading, offset, _find_position(sentence, offset)) for reading, offset in sentence.figures]
+    numbers = [(reading, offset, _find_word_number(sentence, offset)) for reading, offset in sentence.figures]
     found: list[_NumberedClause] = []
     for first, end in pairwise([0, *cuts, len(sentence.folded)]):
         within = [(reading, offset, at) for reading, offset, at in numbers if first <= at < end]
@@ -276,8 +279,8 @@ def _split_numbered_clauses(sentence: TextFacts) -> list[_NumberedClause]:
         unit = sentence.folded[at + 1] if at + 1 < end else ""
         before = [word for word in words[first:at] if word]
         behind = [word for word in words[at + 2 : end] if word]
-        place = Offset(offset + len(sentence.text[offset:].split()[0].rstrip(".,;:")))
-        found.append(_NumberedClause(reading, offset, place, unit, before, behind))
+        span = _find_written_number(sentence.text, offset)
+        found.append(_NumberedClause(reading, span, unit, before, behind))
     return found
 
 
@@ -288,7 +291,7 @@ def _has_any(words: Sequence[str], claimed: Sequence[str], other: Sequence[str])
 
 def _find_numbers(facts: TextFacts) -> list[tuple[Reading, Offset]]:
     """Return the numbers in figures and in words, with their offsets."""
-    known = number_words()
+    known = load_number_words()
     spelled = [
         (read_value(known[facts.folded[at]]), Offset(find_word(facts.text, WordNumber(at))[0]))
         for at in find_number_words(facts.folded)
@@ -296,28 +299,39 @@ def _find_numbers(facts: TextFacts) -> list[tuple[Reading, Offset]]:
     return facts.figures + spelled
 
 
-def _find_position(facts: TextFacts, offset: Offset) -> WordNumber:
+def _find_word_number(facts: TextFacts, offset: Offset) -> WordNumber:
     return WordNumber(len(WORD_WITH_APOSTROPHE.findall(facts.text[:offset])))
 
 
-def _find_han_opposite(claim: Claim, sentence: TextFacts) -> Places | None:
+def _find_written_number(text: str, offset: Offset) -> Span:
+    """Return the span of the number that begins here, up to a blank, without a stop at its end."""
+    return offset, offset + len(text[offset:].split()[0].rstrip(".,;:"))
+
+
+def _compare_han_verbs(claim: Claim, sentence: TextFacts) -> Places | None:
     """Compare 工会支持 with 工会反对: the same two signs before opposite verbs, in one clause of each text."""
     if claim.text.isascii():
         return None
     for pair in load_data("contrasts")["han"]:
-        for side in (0, 1):
-            own, other = pair[side].split(), pair[1 - side].split()
-            if any(word in claim.text for word in other):
-                continue
-            for word in own:
-                at = claim.text.find(word)
-                subject = claim.text[:at].strip()[:SUBJECT_SIGNS] if at >= SUBJECT_SIGNS else ""
-                if not subject or subject.isascii():
-                    continue
-                for clause, start in _split_han_clauses(sentence.text):
-                    found = next((clause.find(word) for word in other if word in clause), -1)
-                    if found >= 0 and subject in clause[:found] and not any(word in clause for word in own):
-                        return (at, at + len(word)), (start + found, start + found + SUBJECT_SIGNS)
+        for own, other in (pair, pair[::-1]):
+            if (found := _compare_han_pair(claim.text, sentence.text, own.split(), other.split())) is not None:
+                return found
+    return None
+
+
+def _compare_han_pair(claim: str, sentence: str, own: Sequence[str], other: Sequence[str]) -> Places | None:
+    """Return the place of a verb of `own` in the claim, and of a verb of `other` behind the same subject in the sentence."""
+    if any(verb in claim for verb in other):
+        return None
+    for verb in own:
+        at = claim.find(verb)
+        subject = claim[:at].strip()[:SUBJECT_SIGNS] if at >= SUBJECT_SIGNS else ""
+        if not subject or subject.isascii():
+            continue
+        for clause, start in _split_han_clauses(sentence):
+            found = next((clause.find(opposite) for opposite in other if opposite in clause), -1)
+            if found >= 0 and subject in clause[:found] and not any(word in clause for word in own):
+                return (at, at + len(verb)), (start + found, start + found + SUBJECT_SIGNS)
     return None
 
 
@@ -330,12 +344,12 @@ def _split_han_clauses(text: str) -> Iterator[tuple[str, int]]:
 
 
 @cache
-def _read_sides(name: str) -> tuple[frozenset[str], ...]:
+def _load_sides(name: str) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(words.split()) for words in load_data("contrasts")[name])
 
 
 @cache
-def _read_periods() -> dict[str, str]:
+def _load_periods() -> dict[str, str]:
     return {word: period for period, words in load_data("contrasts")["period"].items() for word in words.split()}
 
 
@@ -355,7 +369,7 @@ def _list_content_before(facts: TextFacts, at: WordNumber) -> list[str]:
 
 def _find_noun_behind(facts: TextFacts, at: WordNumber) -> str | None:
     """Return the first content word or number behind a preposition, unless another preposition of time stands beside it."""
-    every = frozenset().union(*_read_sides("time"))
+    every = frozenset().union(*_load_sides("time"))
     if at and facts.folded[at - 1] in every:
         return None  # "until after the update"
     for position in range(at + 1, min(len(facts.folded), at + 1 + NOUN_REACH)):
@@ -365,8 +379,3 @@ def _find_noun_behind(facts: TextFacts, at: WordNumber) -> str | None:
         if facts.content[position] or word.isdigit():
             return word
     return None
-
-
-def _find_word(facts: TextFacts, written: str) -> Span:
-    at = facts.text.find(written)
-    return (at, at + len(written)) if at >= 0 else (0, len(facts.text))

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.text.negation import (
     denies_clause,
     has_opposite,
     list_denied_clauses,
-    negation_words,
+    load_negation_words,
 )
 from modules.llm_platform.domain.text.positions import WordNumber
 from modules.llm_platform.domain.text.sentences import Span
@@ -76,7 +76,7 @@ def _remove_words(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
 
 def find_denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
     """Return where a claim and a sentence deny each other: the negation in one of them, or the opposite words in both."""
-    known = negation_words()
+    known = load_negation_words()
     mine = _find_first(claim.facts.folded, known.negators)
     theirs = _find_first(sentence.folded, known.negators)
     if (mine is None) == (theirs is None):
@@ -90,7 +90,7 @@ def _find_first(words: Sequence[str], wanted: frozenset[str]) -> WordNumber | No
 
 
 def _find_opposites(mine: Sequence[str], theirs: Sequence[str]) -> tuple[WordNumber | None, WordNumber | None]:
-    opposites = negation_words().opposites
+    opposites = load_negation_words().opposites
     for own, word in enumerate(mine):
         for pair, side in opposites.get(word, ()):
             for other, their_word in enumerate(theirs):

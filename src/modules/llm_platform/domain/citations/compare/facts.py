@@ -1,8 +1,8 @@
-"""Compare the facts of a sentence with its source: numbers with units, dates, names, identifiers, denials.
+"""Compare the facts of a claim with the passage that fits it best: numbers with units, dates, names, identifiers, denials.
 
-A long page contains most numbers and names somewhere, so a fact is only confirmed by the sentences that share most of the
-clause around it. If these have another fact of its kind instead, the fact was changed, even if it stands elsewhere on the
-page.
+A long page contains most numbers and names somewhere. So a fact is only confirmed by sentences that share most of the clause
+around it. "The fort has 12 gates" is refuted by "The fort has 14 gates", even if the page says elsewhere that a wall has 12
+towers. `verdicts` turns the result of `FactComparison` into a verdict.
 
 The sentences of a source and the words of a claim are numbered. A set of them is an integer whose bit i stands for number i.
 """
@@ -10,9 +10,8 @@ The sentences of a source and the words of a claim are numbered. A set of them i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import combinations
 from typing import Final
@@ -34,14 +33,19 @@ from modules.llm_platform.domain.citations.compare.changes import (
 )
 from modules.llm_platform.domain.citations.compare.contrasts import find_contrast, find_replaced_date
 from modules.llm_platform.domain.citations.compare.denials import find_denial, has_undenied_opposite, is_denied
+from modules.llm_platform.domain.citations.compare.replaced_words import (
+    MAX_REPLACING_WORDS,
+    find_replaced_words,
+    is_run_replaced,
+)
 from modules.llm_platform.domain.citations.compare.table_rows import find_other_cell
 from modules.llm_platform.domain.citations.read.claims import Claim, ClaimNumber, TextFacts
-from modules.llm_platform.domain.citations.read.words import IDENTIFIER, is_unspaced, list_unspaced_function_signs
+from modules.llm_platform.domain.citations.read.words import IDENTIFIER
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.numbers import PERCENT, Reading, find_other_date, is_same_number
+from modules.llm_platform.domain.text.numbers import PERCENT, Reading, find_other_date
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, SentenceNumber, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
-from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, normalize_unit
+from modules.llm_platform.domain.text.stemming import is_form_of_any, is_same_word, normalize_unit
 
 MIN_CONTEXT: Final = 2  # if a clause has fewer content words besides the fact, the whole claim is the context
 NEARLY_BEST: Final = 0.9  # a confirming sentence needs this share of the best sentence's score
@@ -49,15 +53,6 @@ OWN_WEIGHT, BEFORE_WEIGHT = 2, 1  # the weights of a word in the sentence and in
 WORD_BEFORE_CHARS: Final = 24  # the word before a number is searched in this many characters
 MAX_COMPUTED: Final = 12  # numbers of a passage
 MAX_LISTED_COUNT: Final = 4  # "three ways" may count what the passage lists
-
-# A claim is a copy with replaced words if it shares at least MIN_COPIED_WORDS with a sentence, and if at most
-# MAX_REPLACING_WORDS of the claim replace at most MAX_REPLACED_WORDS of the sentence.
-MIN_COPIED_WORDS: Final = 3
-MAX_REPLACING_WORDS: Final = 2
-MAX_REPLACED_WORDS: Final = 5
-# In scripts without blanks, characters are compared: a share of the claim, and the length of a word or name.
-MIN_COPIED_SHARE: Final = 0.5
-MIN_REPLACING_CHARS, MAX_REPLACING_CHARS = 2, 4
 
 _UNIT = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?[\s\u00a0-]*(°?[^\W\d_]+|[%€$£°])?")
 _YEAR = re.compile(r"(?:1[1-9]|20|21)[0-9]{2}\Z")
@@ -105,8 +100,8 @@ class FactComparison:
             or self._find_changed_date()
             or self._find_changed_name()
             or self._find_denial()
-            or self._check_contrast()
-            or self._check_replaced_date()
+            or self._find_contrast()
+            or self._find_replaced_date()
         )
 
     def is_partial_at_best(self) -> bool:
@@ -297,19 +292,17 @@ class FactComparison:
             return Change("negation", claimed, shift(found, self.passage.span[0]))
         return None
 
-    def _check_contrast(self) -> Change | None:
+    def _find_contrast(self) -> Change | None:
         """Return the opposite in the best sentence; None if another sentence shares the same words and has no opposite."""
-        best, *others = self.passage.sentences
+        best, *alike = self._list_sentences_like_best()
         found = find_contrast(self.claim, self._read_facts(best))
         if found is None:
             return None
-        masks = self.passage.masks
-        alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]
         if any(find_contrast(self.claim, self._read_facts(sentence)) is None for sentence in alike):
             return None
         return Change("negation", found[0], shift(found[1], self._source.spans[best][0]))
 
-    def _check_replaced_date(self) -> Change | None:
+    def _find_replaced_date(self) -> Change | None:
         """Return the new date if the sentence after the best one says that the date of the claim was moved."""
         best = self.passage.sentences[0]
         behind = SentenceNumber(best + 1)
@@ -320,9 +313,13 @@ class FactComparison:
 
     def _is_act_of_another(self) -> bool:
         """Return whether the best sentences all give the act of the claim to another subject."""
+        best = self._list_sentences_like_best()
+        return all(is_act_of_another(self.claim, self._read_facts(sentence)) for sentence in best)
+
+    def _list_sentences_like_best(self) -> list[SentenceNumber]:
+        """Return the best sentence, then the other ones that share at least the same words with the claim."""
         masks, (best, *others) = self.passage.masks, self.passage.sentences
-        alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]
-        return all(is_act_of_another(self.claim, self._read_facts(sentence)) for sentence in (best, *alike))
+        return [best, *(sentence for sentence in others if masks[sentence] & masks[best] == masks[best])]
 
     # --- sentences about a fact ----------------------------------------------------------------------------------------
 
@@ -429,65 +426,4 @@ def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFact
             and not is_form_of_any(folded[name], keys)
         ),
         None,
-    )
-
-
-Replaced = tuple[list[str], list[str]]  # content words of the claim, and the words of the source that they replace
-
-
-def find_replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
-    """Return the words, as written, that a claim replaces in the sentence that it copies; empty if it copies none."""
-    mine, theirs = claim.facts.folded, sentence.folded
-    if len(set(mine).difference(theirs)) > MAX_REPLACING_WORDS or mine == theirs:
-        return []
-    copied, replaced = 0, list[Replaced]()
-    for kind, start, end, first, last in SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes():
-        if kind == "equal":
-            copied += end - start
-        elif kind == "delete" or (
-            kind == "replace" and (end - start > MAX_REPLACING_WORDS or last - first > MAX_REPLACED_WORDS)
-        ):
-            return []
-        elif kind == "replace" and not is_same_number(
-            _list_quantity(claim.facts, WordNumber(start), WordNumber(end)),
-            _list_quantity(sentence, WordNumber(first), WordNumber(last)),
-        ):
-            own = [claim.facts.words[at] for at in range(start, end) if claim.facts.content[at]]
-            other = [sentence.words[at] for at in range(first, last) if sentence.content[at]]
-            replaced.append((own, other))
-    if copied < MIN_COPIED_WORDS:
-        return []
-    return [pair for pair in replaced if _is_other_word(*pair, mine) or _is_swapped(*pair, replaced)]
-
-
-def _list_quantity(facts: TextFacts, start: WordNumber, end: WordNumber) -> list[str]:
-    """Return these words, and the percent sign if one follows the last word."""
-    words = facts.words[start:end]
-    is_percentage = PERCENT in facts.text and re.search(rf"(?<!\w){re.escape(words[-1])}\s?{PERCENT}", facts.text)
-    return [*words, PERCENT] if is_percentage else words
-
-
-def _is_other_word(mine: Sequence[str], theirs: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether both have words, and none of `theirs` is a form of one of the claim's `words`."""
-    own, other = [word.casefold() for word in mine], [word.casefold() for word in theirs]
-    return bool(own and other) and not any(is_form_of_any(word, words) or is_related(word, own) for word in other)
-
-
-def _is_swapped(mine: list[str], theirs: list[str], replaced: Sequence[Replaced]) -> bool:
-    return bool(mine) and any(own and set(mine) <= set(other) and set(own) <= set(theirs) for own, other in replaced)
-
-
-def is_run_replaced(claim: Claim, sentence: TextFacts) -> bool:
-    """Return whether a claim in a script without blanks copies the sentence, with a few characters replaced."""
-    mine, theirs = claim.text, sentence.text
-    if not any(is_unspaced(word.key) for word in claim.words):
-        return False
-    changes = SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
-    copied = sum(end - start for kind, start, end, _, _ in changes if kind == "equal")
-    return copied >= MIN_COPIED_SHARE * len(mine) and any(
-        kind == "replace"
-        and last - first >= MIN_REPLACING_CHARS <= end - start <= MAX_REPLACING_CHARS
-        and is_unspaced(mine[start:end])
-        and list_unspaced_function_signs().union(theirs).isdisjoint(mine[start:end])
-        for kind, start, end, first, last in changes
     )

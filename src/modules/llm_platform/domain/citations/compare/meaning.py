@@ -13,8 +13,17 @@ from modules.llm_platform.domain.dtos.citation_dtos import Verdict
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.sentences import Span
 
-# A sentence and a source: the claim, its cells alone and with heads, its clauses, and the number of the source.
-Key = tuple[str, tuple[tuple[str, str], ...], tuple[str, ...], int]
+
+class CheckKey(NamedTuple):
+    """A sentence and the number of a source that it cites. Equal sentences of an answer are judged once.
+
+    `cells` are the cells of a table row, each alone and with its heads. `clauses` are the clauses that cite the source.
+    """
+
+    claim: str
+    cells: tuple[tuple[str, str], ...]
+    clauses: tuple[str, ...]
+    source: int
 
 
 class Limits(NamedTuple):
@@ -28,15 +37,14 @@ class Limits(NamedTuple):
 class Doubt:
     """A claim and a passage that a support model may decide.
 
-    `span` and `judgement` are the result of the words, and `highest` is the highest verdict that the model may give.
-    `is_english` is False if the claim or the passage is in another language. `quote` is the span that the citation shows once
-    the model has decided.
+    - `judgement` is the result of the words, and `highest` is the highest verdict that the model may give.
+    - `is_english` is False if the claim or the passage is in another language.
+    - `quote` is the span that the citation shows once the model has decided.
     """
 
-    key: Key
+    key: CheckKey
     claim: str
     passage: str
-    span: Span
     judgement: Judgement
     highest: Verdict
     is_english: bool
@@ -54,18 +62,18 @@ def read_limits(words: Verdict, *, is_english: bool = True, is_without_words: bo
     return Limits(**limits["without words" if is_without_words else words])
 
 
-def decide(doubt: Doubt, log_odds: float) -> tuple[Span, Judgement]:
-    """Return the quote and the judgement with the verdict of the model, limited by `doubt.highest`. The score stays.
+def decide(doubt: Doubt, log_odds: float) -> Judgement:
+    """Return the judgement with the verdict of the model, limited by `doubt.highest`. The score stays.
 
     If claim and source share no word, the model may confirm the claim but not reject it, because nothing shows which passage
     to read.
     """
-    judgement, is_open = doubt.judgement, doubt.judgement.is_without_words
-    limits = read_limits(judgement.verdict, is_english=doubt.is_english, is_without_words=is_open)
-    if is_open and log_odds < limits.partial:
-        return doubt.span, judgement
+    judgement, has_no_words = doubt.judgement, doubt.judgement.is_without_words
+    limits = read_limits(judgement.verdict, is_english=doubt.is_english, is_without_words=has_no_words)
+    if has_no_words and log_odds < limits.partial:
+        return judgement
     verdict: Verdict = "unsupported"
     if log_odds >= limits.partial:
         verdict = "supported" if log_odds >= limits.supported else "partial"
     decided = min(verdict, doubt.highest, key=RANK.__getitem__)
-    return doubt.quote, replace(judgement, verdict=decided, word_verdict=judgement.verdict)
+    return replace(judgement, quote=doubt.quote, verdict=decided, word_verdict=judgement.verdict)

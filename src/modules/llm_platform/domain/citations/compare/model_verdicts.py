@@ -16,9 +16,9 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation, ModelVerdic
 from modules.llm_platform.domain.text.numbers import (
     ISO_DATE,
     Reading,
-    date_words,
     list_numbers,
-    number_words,
+    load_date_words,
+    load_number_words,
     read_value,
 )
 from modules.llm_platform.domain.text.positions import Offset
@@ -104,7 +104,7 @@ def _list_facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
 
     Each comes with the values that it can mean. `identifiers` are words that count as identifiers, whatever they look like.
     """
-    numbers, dates = number_words(), date_words()
+    numbers, dates = load_number_words(), load_date_words()
     found = list_numbers(text)
     found += [(_make_date(int(match[0][5:7]) - 1), Offset(match.start())) for match in ISO_DATE.finditer(text)]
     for match in WORD.finditer(text):

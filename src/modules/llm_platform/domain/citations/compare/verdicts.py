@@ -1,7 +1,9 @@
-"""The verdict on a sentence and a passage: the probability that it is supported, and whether a fact was changed.
+"""Judge a claim against one source: its verdict, and the passage to quote.
 
-One wrong number, unit, name, identifier, date or negation refutes a sentence, even if everything else agrees. If the source
-lacks a number of the sentence, or gives its act to another subject, the sentence is partial at best.
+`judge` takes a claim and a prepared source. A claim that the source has word for word is supported. Otherwise `alignment` finds
+the passage that fits best, `facts` compares the facts of both, and `score` computes the probability that the passage supports
+the claim. One wrong number, unit, name, identifier, date or negation refutes a claim, even if everything else agrees. If the
+source lacks a number of the claim, or gives its act to another subject, the claim is partial at best.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from modules.llm_platform.domain.citations.compare.score import compute_features
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.citations.read.words import is_unspaced
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.negation import is_denied_at
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import normalize
@@ -36,6 +38,7 @@ class Judgement:
     """The judgement on a sentence and one of its sources.
 
     - `score` is the probability that the source supports the sentence, 0 to 1.
+    - `quote` is the span of the passage in the source, (0, 0) if none fits.
     - `is_refuted` is True if a fact of the sentence was changed.
     - `is_verbatim` is True if the source has the sentence word for word, or each cell of a table row.
     - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
@@ -45,6 +48,7 @@ class Judgement:
 
     verdict: Verdict
     score: float
+    quote: Span = (0, 0)
     is_refuted: bool = False
     is_verbatim: bool = False
     cells: tuple[Judgement, ...] = ()
@@ -100,65 +104,60 @@ def _occurs_undenied(words: str, text: str) -> bool:
     return False
 
 
-def judge(
-    claim: Claim, source: SourceText, language: str, cells: Sequence[tuple[Claim, Claim]] = ()
-) -> tuple[Span, Judgement]:
-    """Return the quote and the verdict. `language` is the language of the answer.
+def judge(claim: Claim, source: SourceText, language: str, cells: Sequence[tuple[Claim, Claim]] = ()) -> Judgement:
+    """Return the judgement on a claim. `language` is the language of the answer.
 
     `cells` are the cells of a table row, each by itself and with its heads. If the source does not support the row as one
     sentence, the weakest verdict on a cell is the verdict on the row.
     """
-    span, judgement = _judge(claim, source, language)
-    if cells and judgement.verdict in ("partial", "unsupported"):
-        judged = tuple(_judge_cell(*cell, source, language) for cell in cells)
-        weakest = min(judged, key=lambda cell: RANK[cell.verdict])
-        is_copied = all(cell.is_verbatim for cell in judged)
-        judgement = replace(weakest, cells=judged, change=None, is_verbatim=is_copied)
-    return span, judgement
+    judgement = _judge_claim(claim, source, language)
+    if not cells or judgement.verdict not in ("partial", "unsupported"):
+        return judgement
+    judged = tuple(_judge_cell(*cell, source, language) for cell in cells)
+    weakest = min(judged, key=lambda cell: RANK[cell.verdict])
+    is_copied = all(cell.is_verbatim for cell in judged)
+    return replace(weakest, quote=judgement.quote, cells=judged, change=None, is_verbatim=is_copied)
 
 
 def _judge_cell(cell: Claim, with_heads: Claim, source: SourceText, language: str) -> Judgement:
-    _, judgement = _judge(with_heads, source, language)
+    judgement = _judge_claim(with_heads, source, language)
     if judgement.verdict == "unsupported" and is_verbatim(cell, source):
         return Judgement("partial", judgement.score)
     return judgement
 
 
-def _judge(claim: Claim, source: SourceText, language: str) -> tuple[Span, Judgement]:
+def _judge_claim(claim: Claim, source: SourceText, language: str) -> Judgement:
     if not source.text.strip():
-        return (0, 0), Judgement("unchecked", 0.0)
+        return Judgement("unchecked", 0.0)
     passage = source.find_best_passage(claim)
     if passage is None:
-        return (0, 0), _spare_foreign_claim(claim, source, language, Judgement("unsupported", 0.0))
+        return _spare_foreign_claim(claim, source, language, Judgement("unsupported", 0.0))
     if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
-        return passage.span, Judgement("supported", 1.0, is_verbatim=True)
-    judgement = _compare(claim, source, passage)
+        return Judgement("supported", 1.0, passage.span, is_verbatim=True)
+    judgement = _judge_by_facts(claim, source, passage)
     if judgement.verdict != "supported" and passage.known < MIN_SAME_LANGUAGE_SHARE:
-        judgement = _spare_foreign_claim(claim, source, language, judgement)
-    return passage.span, judgement
+        return _spare_foreign_claim(claim, source, language, judgement)
+    return judgement
 
 
-def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
-    compared, fitted = FactComparison(claim, source, passage), read_weights()
+def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
+    compared, limits = FactComparison(claim, source, passage), read_weights()
     features = compute_features(compared)
     score = compute_probability(features)
     change = compared.find_change()
-    if score < fitted.partial or change:
-        why = change or (compared.find_replacement() if features.replaced else None)
-        least: Verdict = "partial" if compared.is_partial_at_best() else "supported"
-        return Judgement(
-            "unsupported",
-            round(min(score, fitted.refuted), 2),
-            is_refuted=change is not None,
-            change=why,
-            highest=least,
-        )
     is_partial_at_best = compared.is_partial_at_best()
-    if score < fitted.supported or is_partial_at_best:
-        why = compared.find_replacement() if features.replaced else None
-        highest: Verdict = "partial" if is_partial_at_best else "supported"
-        return Judgement("partial", round(min(score, fitted.supported), 2), change=why, highest=highest)
-    return Judgement("supported", round(score, 2))
+    if score >= limits.supported and not change and not is_partial_at_best:
+        return Judgement("supported", round(score, 2), passage.span)
+    is_unsupported = change is not None or score < limits.partial
+    highest_score = limits.refuted if is_unsupported else limits.supported
+    return Judgement(
+        "unsupported" if is_unsupported else "partial",
+        round(min(score, highest_score), 2),
+        passage.span,
+        is_refuted=change is not None,
+        change=change or (compared.find_replacement() if features.replaced else None),
+        highest="partial" if is_partial_at_best else "supported",
+    )
 
 
 def score_support(claim: Claim, source: SourceText, least: float) -> float:
@@ -184,9 +183,13 @@ def _spare_foreign_claim(claim: Claim, source: SourceText, language: str, judgem
     Words of two languages cannot be compared. But if the source lacks a figure or name of the claim, `judgement` stays.
     """
     primary = language.partition("-")[0].lower()
-    if source.language in (None, primary) or detect(claim.text) != primary or _lacks_figure_or_name(claim, source):
+    if (
+        source.language in (None, primary)
+        or detect_language(claim.text) != primary
+        or _lacks_figure_or_name(claim, source)
+    ):
         return judgement
-    return Judgement("unchecked", judgement.score)
+    return Judgement("unchecked", judgement.score, judgement.quote)
 
 
 def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:

@@ -17,10 +17,10 @@ from modules.llm_platform.domain.text.negation import count_negators, list_denie
 from modules.llm_platform.domain.text.numbers import (
     ISO_DATE,
     Reading,
-    compound_numbers,
+    find_compound_numbers,
     find_number_words,
     list_numbers,
-    number_words,
+    load_number_words,
     read_value,
 )
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, WordNumber
@@ -90,7 +90,7 @@ class Claim:
     @cached_property
     def numbers(self) -> list[ClaimNumber]:
         """The numbers in figures, then the numbers in words."""
-        known, compounds = number_words(), compound_numbers(self.text, self.keys)
+        known, compounds = load_number_words(), find_compound_numbers(self.text, self.keys)
         spelled = [ClaimNumber(reading, Offset(start), self.text[start:end]) for reading, (start, end) in compounds]
         spelled += [
             ClaimNumber(read_value(known[self.keys[at]]), self.offsets[at], self.keys[at])
@@ -165,8 +165,8 @@ class TextFacts:
         found = [reading for reading, _ in self.figures]
         if not self._spells_numbers:
             return found
-        known, words, rest = number_words(), self.folded, self.text
-        if compounds := compound_numbers(self.text, words):
+        known, words, rest = load_number_words(), self.folded, self.text
+        if compounds := find_compound_numbers(self.text, words):
             found += [reading for reading, _ in compounds]
             for _, (start, end) in reversed(compounds):
                 rest = rest[:start] + rest[end:]
@@ -199,7 +199,7 @@ class TextFacts:
 
     def find_counted(self, noun: str | None) -> WordNumber | None:
         """Return the index in `words` of a number word that counts this noun; None if there is none."""
-        words, known = self.folded, number_words()
+        words, known = self.folded, load_number_words()
         return next(
             (
                 WordNumber(at)

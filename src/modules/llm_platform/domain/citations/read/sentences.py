@@ -1,7 +1,8 @@
 """Split an answer into sentences, with their offsets and the sources that each cites.
 
-A marker cites the sentence that it stands in or directly behind. A marker below a paragraph, a list or the whole answer (on a
-line of its own, or as `Sources: [1]`) belongs to all of it; see `Trailing`.
+`read_answer` replaces everything but prose by blanks, splits the rest into sentences, and assigns the markers to them. A marker
+cites the sentence that it stands in or directly behind. A marker below a paragraph, a list or the whole answer (on a line of its
+own, or as `Sources: [1]`) belongs to all of it; see `Trailing`. The checker then reads each sentence as a `Claim`.
 """
 
 import re
@@ -11,11 +12,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
+from typing import NamedTuple
 
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, Line, expand_tabs
 from modules.llm_platform.domain.markdown.markers import LINE, LINK_TARGET, mask_code_spans, render_markers
 from modules.llm_platform.domain.markdown.unwrapping import SOURCE_LIST_NAMES
-from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, Span, sentence_spans
+from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, Span, split_sentences
 
 MAX_TRAILED_SENTENCES = 200  # a trailing marker may cite at most this many sentences above it
 
@@ -134,34 +136,46 @@ def read_answer(
     - `added` are the offsets of the markers that the platform added.
     - `blocks` is the state of the Markdown before the text. It is changed to the state after the text.
     """
-    masked, markers = _mask(answer, blocks or BlockTracker())
+    masked, markers = _mask_all_but_prose(answer, blocks or BlockTracker())
     # Without this, the splitter would see the beginning of a sentence in a bracket before a removed marker.
     joined = _BRACKETS.sub(lambda found: "x" * len(found[0]), masked) if "(" in masked else masked
-    spans = _join_table_rows(masked, sentence_spans(joined, language))
-    text = _Reader(answer, masked, markers, added).read(spans)
+    spans = _join_table_rows(masked, split_sentences(joined, language))
+    text = _MarkerAssigner(answer, masked, markers, added).read(spans)
     if "|" in answer:
-        text.sentences = _add_cells(answer, text.sentences)
+        text.sentences = _add_table_cells(answer, text.sentences)
     return text
 
 
-def _add_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerSentence]:
+class _TextLine(NamedTuple):
+    """A line of an answer: where it ends, where its text begins behind list markers, and the heads of its table, if any."""
+
+    end: int
+    text_start: int
+    heads: list[str]
+
+
+def _add_table_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerSentence]:
     """Return the sentences, and add the cells to the ones that are table rows."""
-    rows: list[
-        tuple[int, int, list[str]]
-    ] = []  # the end of each line, the start of its text, and the heads of its table
+    lines = _read_lines(answer)
+    of_sentences = (lines[bisect_right(lines, sentence.start, key=itemgetter(0))] for sentence in sentences)
+    return [
+        replace(sentence, cells=_read_cells(answer, line.text_start, line.end, line.heads)) if line.heads else sentence
+        for sentence, line in zip(sentences, of_sentences, strict=True)
+    ]
+
+
+def _read_lines(answer: str) -> list[_TextLine]:
+    """Return the lines of an answer. A row of dashes makes the row above it the heads of a table."""
+    lines: list[_TextLine] = []
     before, heads = "", list[str]()
     for found in LINE.finditer(answer):
         begin = _MARKUP_BEFORE.match(answer, found.start()).end()  # type: ignore[union-attr]  # it matches an empty text
         line = answer[begin : found.end()].strip()
         if _DELIMITERS.match(line) and "|" in before:
-            heads = [_join_heads(before, position) for position in _split_cells(before)]
+            heads = [_read_cell_text(before, position) for position in _split_cells(before)]
         before, heads = line, heads if "|" in line else []
-        rows.append((found.end(), begin, heads))
-    lines = (rows[bisect_right(rows, sentence.start, key=itemgetter(0))] for sentence in sentences)
-    return [
-        replace(sentence, cells=_read_cells(answer, begin, end, heads)) if heads else sentence
-        for sentence, (end, begin, heads) in zip(sentences, lines, strict=True)
-    ]
+        lines.append(_TextLine(found.end(), begin, heads))
+    return lines
 
 
 def _split_cells(row: str) -> list[Span]:
@@ -178,10 +192,10 @@ def _read_cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tupl
     head, *cells = _split_cells(row)
     marked = [render_markers(row[begin:end]) for begin, end in (head, *cells)]
     is_by_cell = sum(map(bool, marked)) > 1
-    name = _join_heads(row, head)
+    name = _read_cell_text(row, head)
     with_heads = []
     for position, markers, column in zip(cells, marked[1:], heads[1:], strict=False):
-        if text := _join_heads(row, position):
+        if text := _read_cell_text(row, position):
             begin = position[0] + len(row[slice(*position)]) - len(row[slice(*position)].lstrip())
             last = begin + len(_strip_tail(row[begin : position[1]].rstrip()).rstrip())
             cited = tuple(dict.fromkeys(number for _, _, number in markers)) if is_by_cell else ()
@@ -189,11 +203,11 @@ def _read_cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tupl
     return tuple(with_heads)
 
 
-def _join_heads(row: str, position: Span) -> str:
+def _read_cell_text(row: str, position: Span) -> str:
     return _strip_markup(MARKS.sub("", row[slice(*position)])).replace("\\|", "|")
 
 
-def _mask(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
+def _mask_all_but_prose(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
     """Return the text with everything but prose replaced by line ends and blanks, and the markers of the text.
 
     Offsets do not change. Headings, code and list markers become line ends, which separate the blocks of prose.
@@ -247,7 +261,7 @@ def _join_table_rows(masked: str, spans: list[Span]) -> list[Span]:
     return joined
 
 
-class _Reader:
+class _MarkerAssigner:
     """Assigns the markers of a text to its sentences."""
 
     def __init__(self, answer: str, masked: str, markers: Sequence[Marker], added: Collection[int]) -> None:

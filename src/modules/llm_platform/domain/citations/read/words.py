@@ -12,7 +12,7 @@ from typing import Final
 from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.memoized import Memoized
-from modules.llm_platform.domain.text.numbers import date_words, number_words
+from modules.llm_platform.domain.text.numbers import load_date_words, load_number_words
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.tokens import fold
 
@@ -131,7 +131,7 @@ def _split_words(written: str, stop_words: frozenset[str], is_name: bool) -> tup
                 for part in parts
                 for word, offset in _split_words(part[0], stop_words, is_name)
             )
-    is_fact = is_name or folded in number_words() or folded in date_words()
+    is_fact = is_name or folded in load_number_words() or folded in load_date_words()
     return ((Word(folded, written, NAME_WEIGHT if is_fact else 1.0, is_name), 0),)
 
 

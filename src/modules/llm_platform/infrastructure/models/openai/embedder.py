@@ -13,7 +13,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.privacy.redaction import Redactor
-from modules.llm_platform.domain.retrieval.embeddable import beginnings
+from modules.llm_platform.domain.retrieval.embeddable import cut_to_window
 from modules.llm_platform.domain.retrieval.mean_centering import subtract_mean
 from modules.llm_platform.infrastructure.http.client import Upstream
 from modules.llm_platform.infrastructure.http.errors import ErrorFamily, Rule
@@ -146,7 +146,7 @@ class OpenAIEmbedder(IEmbedder):
         if self._connection.configuration_error:
             raise EmbeddingConfigError(self._connection.configuration_error)
         await self._client.load()
-        prefixes = beginnings(texts, self.window_tokens)
+        prefixes = cut_to_window(texts, self.window_tokens)
         vectors: list[Vector | None] = [None] * len(texts)
 
         async def embed_batch(positions: Sequence[int]) -> None:

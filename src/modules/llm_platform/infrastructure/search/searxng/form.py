@@ -15,7 +15,7 @@ from typing import Final
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, VerbatimWebSearchRequest, WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.urls.canonical_url import site_operators
 
 DEFAULT_ENGINES: Final[Mapping[SourceKind, Sequence[str]]] = {
@@ -65,7 +65,7 @@ def build_form(
     }
 
 
-_detect = lru_cache(maxsize=256)(detect)  # a research run sends the same query several times
+_detect = lru_cache(maxsize=256)(detect_language)  # a research run sends the same query several times
 
 
 def build_query(request: WebSearchRequest) -> str:

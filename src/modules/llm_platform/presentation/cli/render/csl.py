@@ -11,7 +11,7 @@ from modules.llm_platform.domain.citations.show.styles import read_date_parts
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.source_dtos import RawResult, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.presentation.cli.render.json import write_json
 from modules.llm_platform.presentation.cli.render.terminal import DOCUMENT_SCHEME
 
@@ -56,7 +56,7 @@ def _list_fields(source: SourceRef, result: RawResult | None, accessed: date) ->
         return
     if issued := read_date_parts(result.published):
         yield "issued", _make_date(*issued)
-    if language := detect(f"{result.title}\n{result.content}"):
+    if language := detect_language(f"{result.title}\n{result.content}"):
         yield "language", language
 
 

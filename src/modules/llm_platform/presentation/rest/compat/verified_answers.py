@@ -32,7 +32,7 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 from modules.llm_platform.domain.llm.reasoning_tags import ReasoningSplitter, TextPart
-from modules.llm_platform.domain.text.sentences import sentence_spans
+from modules.llm_platform.domain.text.sentences import split_sentences
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart
 from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
 from modules.llm_platform.presentation.rest.http.access import HEADERS
@@ -289,7 +289,7 @@ class VerifiedAnswer:
             return 0
         if line.endswith(("\n", "\r")):
             return len(line.rstrip())
-        complete = [end for _, end in sentence_spans(line)[:-1]] if STOPS.search(line) else []
+        complete = [end for _, end in split_sentences(line)[:-1]] if STOPS.search(line) else []
         complete += [link.end() for link in _STOP_IN_LINK.finditer(line)] if "](" in line else []
         if not complete:
             return 0
