@@ -101,6 +101,17 @@ async def test_a_question_about_the_rows_of_a_table_gets_all_of_them(folder: Pat
     assert not any(item.is_whole for item in answer.results)
 
 
+async def test_a_table_that_is_read_in_part_is_not_whole(
+    folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows behind the limit are missing, though the rows before it would be few enough without the repeated names."""
+    rows = "".join(f"gateway {number},{number},open\n" for number in range(400))
+    (folder / "table.csv").write_text(f"name,failures,state\n{rows}")
+    monkeypatch.setattr(web_search, "MAX_READ_CHARS", 5000)
+    answer = await search(make(), "Which gateway has the most failures?")
+    assert [item.is_whole for item in answer.results] == [False]
+
+
 @pytest.mark.parametrize(
     ("base_url", "prefix"),
     [

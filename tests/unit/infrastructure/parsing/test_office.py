@@ -7,11 +7,12 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.documents.reading import read_content
-from modules.llm_platform.infrastructure.parsing import excel
+from modules.llm_platform.infrastructure.parsing import excel, powerpoint
 from modules.llm_platform.infrastructure.parsing.excel import HIDDEN, read_xlsx
 from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, ParserProcess
 from modules.llm_platform.infrastructure.parsing.powerpoint import read_pptx
@@ -151,7 +152,7 @@ def test_hidden_rows_are_left_out_with_a_note() -> None:
     assert (answer["note"], "1" in text_of(answer)) == (HIDDEN, False)
 
 
-def test_a_workbook_is_read_in_part(monkeypatch: Any) -> None:
+def test_a_workbook_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a note: by rows, by characters, and by columns."""
     monkeypatch.setattr(excel, "MAX_ROWS", 2)
     monkeypatch.setattr(excel, "MAX_COLUMNS", 2)
@@ -159,6 +160,9 @@ def test_a_workbook_is_read_in_part(monkeypatch: Any) -> None:
     assert answer["note"] == excel.IN_PART
     answer = read_xlsx(xlsx(rows(("a", "b", "c"))))
     assert (answer["text"], answer["note"]) == ("| a | b |\n|---|---|", "only the first 2 columns of a sheet were read")
+    monkeypatch.setattr(excel, "MAX_SHEETS", 1)
+    answer = read_xlsx(xlsx(rows(("a", "b")), rows(("c", "d"))))
+    assert (answer["text"], answer["note"]) == ("| a | b |\n|---|---|", "only its first 1 sheets were read")
 
 
 def test_a_presentation_is_its_slides_below_their_titles() -> None:
@@ -179,7 +183,7 @@ def shape(text: str, kind: str = "", *, hidden: bool = False) -> str:
     return f"<sp><nvSpPr>{name}{holder}</nvSpPr><txBody><p><r><t>{text}</t></r></p></txBody></sp>"
 
 
-def test_what_a_presentation_does_not_show_is_left_out() -> None:
+def test_what_a_presentation_does_not_show_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hidden slides and shapes, footers and numbers, and what older programs show in place of a shape."""
     slides = [
         shape("Title", "title") + shape("Shown") + shape("Secret", hidden=True) + shape("7", "sldNum"),
@@ -197,6 +201,9 @@ def test_what_a_presentation_does_not_show_is_left_out() -> None:
     for number, shapes in enumerate(slides):
         parts[f"ppt/slides/slide{number}.xml"] = f'<sld show="{int(number < 2)}">{shapes}</sld>'
     assert text_of(read_pptx(archive(parts))) == "# Title\n\nShown\n\nNew"
+    monkeypatch.setattr(powerpoint, "MAX_SLIDES", 1)
+    answer = read_pptx(archive(parts))
+    assert (answer["text"], answer["note"]) == ("# Title\n\nShown", "only its first 1 slides were read")
 
 
 @for_each("read", [read_xlsx, read_pptx])

@@ -140,7 +140,7 @@ class _PartSelector:
             key=lambda candidate: (-self._scores[id(candidate)], candidate.rank),
         )
         leader = next((one for one in ranked if add_antecedent(one) and one not in self._selected), None)
-        if leader is None or not self._is_answered_by(leader):
+        if leader is None or not self._adds_answer(leader):
             return []
         following = map_following(self._candidates)
         limit = MAX_QUOTES if self._is_only_part else MAX_QUOTES_A_PART
@@ -156,7 +156,7 @@ class _PartSelector:
                     chosen += _find_continuation(candidate, following, limit - len(chosen))
         return chosen
 
-    def _is_answered_by(self, leader: Candidate) -> bool:
+    def _adds_answer(self, leader: Candidate) -> bool:
         """Return whether the best sentence answers the part, and says more on it than the selected sentences."""
         subject = self._weights.subject
         covered = measure_coverage([leader, *self._selected], subject, self._part)

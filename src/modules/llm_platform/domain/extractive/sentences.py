@@ -114,9 +114,16 @@ def _read_block(blocks: Sequence[Block], number: int, language: str) -> Iterator
         has_all_rows = all(len(line) <= MAX_SENTENCE_CHARS for line in block.text.split("\n"))
         for cells in rows:
             text = " | ".join(cells)
-            row = Sentence(text, 0, block.heading, is_item=True, is_complete=True, row=cells, columns=columns)
-            row.has_all_rows = has_all_rows
-            yield row
+            yield Sentence(
+                text,
+                0,
+                block.heading,
+                is_item=True,
+                is_complete=True,
+                row=cells,
+                columns=columns,
+                has_all_rows=has_all_rows,
+            )
     elif block.kind == "heading":  # right above code it announces the code
         after = blocks[number + 1 : number + 2]
         if after and after[0].kind == "code" and block.text:

@@ -59,7 +59,7 @@ class _Table:
         """
         texts = (self.rows[0].source.title, self.rows[0].sentence.heading, *self.columns)
         known = {word for text in texts for word in _split_words(text)}
-        known.update(word for cell in self._list_distinct_cells() if _is_asked_for(cell, asked) for word in cell)
+        known.update(word for cell in self._list_distinct_cells() if _is_cell_named(cell, asked) for word in cell)
         return sum(any(is_form(word, other) for other in known) for word in asked)
 
     def _list_distinct_cells(self) -> Iterable[tuple[str, ...]]:
@@ -120,13 +120,13 @@ def find_named_rows(question: Question, candidates: Sequence[Candidate]) -> list
     if count_negators(_fold_words(question.text)):
         return []
     content = tuple(word for word in _list_content(question) if word not in _load_list("counting"))
-    rows = [one for one in candidates if one.sentence.row and _names_all_of(one, content)]
+    rows = [one for one in candidates if one.sentence.row and _matches_whole_question(one, content)]
     tables = {(one.rank, one.sentence.columns) for one in rows}
     return rows if len(tables) == 1 and len(rows) <= MAX_EQUAL else []
 
 
-def _names_all_of(row: Candidate, content: tuple[str, ...]) -> bool:
-    """Return whether the words name a cell of the row and another column, and all of them are in the names of the table."""
+def _matches_whole_question(row: Candidate, content: tuple[str, ...]) -> bool:
+    """Return whether the words name a cell of the row and another column, and no word names anything else."""
     cells = row.sentence.row
     asked = _find_named_columns(row.sentence.columns, content, in_full=True)
     naming = _find_named_cells(row, content) if asked else ()
@@ -167,7 +167,7 @@ def _find_named_cells(row: Candidate, content: tuple[str, ...]) -> tuple[int, ..
 
 @lru_cache(maxsize=KEPT)
 def _is_named(cell: str, content: tuple[str, ...]) -> bool:
-    return _is_asked_for(_split_words(cell), content)
+    return _is_cell_named(_split_words(cell), content)
 
 
 def _list_content(question: Question) -> list[str]:
@@ -176,7 +176,7 @@ def _list_content(question: Question) -> list[str]:
 
 
 def _find_answering_rows(table: _Table, asked: _Asked) -> RowsFound | None:
-    named = [row for row in table.rows if _is_asked_for(_split_words(row.sentence.row[0]), asked.content)]
+    named = [row for row in table.rows if _is_cell_named(_split_words(row.sentence.row[0]), asked.content)]
     if len(named) == 1:
         return None  # "last" may be a part of the name of a column, as in `the last service of Anna`
     rows = [row for row in _filter_rows(table, asked.content) if not named or row in named]
@@ -228,7 +228,7 @@ def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
     rows = list(table.rows)
     for column in range(1, len(table.columns)):
         cells = [_split_words(cell) for cell in table.list_cells(column)]
-        named = [_is_asked_for(cell, content) for cell in cells]
+        named = [_is_cell_named(cell, content) for cell in cells]
         says_yes = [_load_list("yes").issuperset(cell) and bool(cell) for cell in cells]
         if any(says_yes) and any(_is_asked(word, content) for word in table.names[column]):
             named = says_yes
@@ -261,7 +261,7 @@ def _is_comparing_word(word: str) -> bool:
     return any(word in _load_list(kind) for kind in kinds)
 
 
-def _is_asked_for(cell: Sequence[str], content: Sequence[str]) -> bool:
+def _is_cell_named(cell: Sequence[str], content: Sequence[str]) -> bool:
     """Return whether the question has all words of a cell. A number alone names nothing."""
     return any(not word.isdigit() for word in cell) and all(_is_asked(word, content) for word in cell)
 

@@ -51,7 +51,7 @@ def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor
     text = redactor.text(parsed.text)
     if not text or text.isspace():
         raise EmptyDocument("it holds no text")
-    # The first heading of a PDF is that of some section, and that of a workbook the name of its first sheet.
+    # The first heading of a PDF names a section, and the first heading of a workbook names a sheet.
     heading = None if suffix in (".pdf", ".xlsx") else find_first_heading(text)
     title = redactor.text(parsed.title or heading or _name(name))[:DOCUMENT_TITLE_CHARS]
     return Parsed(text, title, parsed.note, pages=convert_page_starts(parsed.text, parsed.pages, redactor.text, text))

@@ -41,6 +41,7 @@ BAD_FILES_NAMED: Final = 5  # files named in an error
 DEGRADED_FILES_NAMED: Final = 20  # files named in an answer
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
 DEFAULT_LANGUAGE: Final = "en"  # of a query whose language cannot be told
+MAX_READ_CHARS: Final = 2 * MAX_TEXT_CHARS  # of a document of tables, whose parts repeat the names of the columns
 MAX_TITLE_CHARS: Final = 120  # of a text above a table
 TABLE_MARK: Final = "---"  # between the names of the columns and the rows
 NOTHING_READABLE: Final = (
@@ -295,12 +296,16 @@ class DocumentWebSearch(IWebSearchProvider):
 
         It is None for any other document or question, and for tables that are longer than the writer of quotes reads.
         """
-        if not any(TABLE_MARK in hit.passage.text for hit in found):
+        if not all(TABLE_MARK in hit.passage.text for hit in found):  # it has other passages than tables
             return None
         if not asks_about_rows(read_question(query, detect_language(query) or DEFAULT_LANGUAGE)):
             return None
         with _translate_errors(self._otherwise):
-            text = join_tables(merge_document_text(await self.document(found[0].passage.doc_id)).text)
+            passages = await self.document(found[0].passage.doc_id)
+        merged = merge_document_text(passages, MAX_READ_CHARS).text
+        if len(merged) == MAX_READ_CHARS:  # its last rows may be missing
+            return None
+        text = join_tables(merged)
         parts = text.split(PARTS)
         is_read = len(parts) <= MAX_PARAGRAPHS and text.count("\n") < MAX_ROWS_OF_WHOLE and len(text) <= MAX_TEXT_CHARS
         has_prose = any(len(part) > MAX_TITLE_CHARS and not part.startswith("|") for part in parts)

@@ -14,6 +14,7 @@ from typing import Final
 from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, Answer, File, own_title
 from modules.llm_platform.infrastructure.parsing.zipped_xml import (
     Archive,
+    Element,
     Elements,
     Xml,
     is_set,
@@ -54,10 +55,7 @@ _TEXTS: Final = ("s", "str", "inlineStr")
 
 
 class _SharedStrings(Xml):
-    """The texts that cells refer to by number. Readings of Japanese words are left out.
-
-    Those of very many are not read.
-    """
+    """The texts that cells refer to by number, without the readings of Japanese words. Of very many texts the first are read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +90,7 @@ class _SharedStrings(Xml):
 
 
 class _Formats(Xml):
-    """The number format of each style of a cell. Those of very many are not read."""
+    """The number format of each style of a cell. Of very many styles the first are read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -264,28 +262,44 @@ def _read_xlsx_parts(archive: Archive) -> Answer:
     book = archive.part(WORKBOOK)
     if book is None:
         return {"error": "it is not an Excel workbook (.xlsx)"}
-    elements = Elements(book)
-    counts_from_1904 = any(name == "workbookPr" and is_set(found.get("date1904")) for name, found, _ in elements.found)
-    strings = _SharedStrings()
-    with suppress(KeyError):  # A workbook may have numbers alone.
-        strings.read(archive.chunks("xl/sharedStrings.xml"))
-    styles = _Formats()
-    with suppress(KeyError):
-        styles.read(archive.chunks("xl/styles.xml"))
-    workbook = _Workbook(strings.texts, styles.formats, _DAYS_OF_1904 if counts_from_1904 else 0)
+    elements = Elements(book).found
+    notes: set[str] = set()
+    sheets = _read_sheets(archive, elements, _read_workbook(archive, elements, notes), notes)
+    # The name of an only sheet says little: it is mostly "Sheet1".
+    pieces = [text if len(sheets) == 1 else f"# {' '.join(name.split())}\n\n{text}" for name, text in sheets]
+    title = own_title(Elements(archive.part("docProps/core.xml")).title)
+    return {"title": title, "text": "\n\n".join(pieces), "note": "; ".join(sorted(notes)) or None}
+
+
+def _read_workbook(archive: Archive, elements: Sequence[Element], notes: set[str]) -> _Workbook:
+    strings, styles = _SharedStrings(), _Formats()
+    for reader, name in ((strings, "xl/sharedStrings.xml"), (styles, "xl/styles.xml")):
+        with suppress(KeyError):  # A workbook may have numbers alone, and no style.
+            reader.read(archive.chunks(name))
+    if strings.is_full:
+        notes.add(IN_PART)
+    counts_from_1904 = any(name == "workbookPr" and is_set(found.get("date1904")) for name, found, _ in elements)
+    return _Workbook(strings.texts, styles.formats, _DAYS_OF_1904 if counts_from_1904 else 0)
+
+
+def _read_sheets(
+    archive: Archive, elements: Sequence[Element], workbook: _Workbook, notes: set[str]
+) -> list[tuple[str, str]]:
+    """Return the name and the text of each sheet that has one. Adds a note for what is left out."""
     relations = read_relations(archive, WORKBOOK)
     sheets: list[tuple[str, str]] = []
-    room, notes = MAX_CHARS, set[str]()
-    for name, found, _ in elements.found:
-        if name != "sheet" or len(sheets) == MAX_SHEETS:
-            continue
+    room = MAX_CHARS
+    for number, found in enumerate(found for name, found, _ in elements if name == "sheet"):
+        if number == MAX_SHEETS:
+            notes.add(f"only its first {MAX_SHEETS} sheets were read")
+            break
         if found.get("state", "visible") != "visible":
             notes.add(HIDDEN)
             continue
         sheet = _Sheet(workbook, room)
         with suppress(KeyError):  # A chart has no sheet of cells.
             sheet.read(archive.chunks(relations.get(found.get("r:id", ""), "")))
-        if sheet.is_full or strings.is_full:
+        if sheet.is_full:
             notes.add(IN_PART)
         if sheet.has_hidden:
             notes.add(HIDDEN)
@@ -294,10 +308,7 @@ def _read_xlsx_parts(archive: Archive) -> Answer:
         if text := _render_rows(sheet.rows):
             sheets.append((found.get("name", ""), text))
             room -= len(text)
-    title = own_title(Elements(archive.part("docProps/core.xml")).title)
-    # The name of an only sheet says little: it is mostly "Sheet1".
-    pieces = [text if len(sheets) == 1 else f"# {' '.join(name.split())}\n\n{text}" for name, text in sheets]
-    return {"title": title, "text": "\n\n".join(pieces), "note": "; ".join(sorted(notes)) or None}
+    return sheets
 
 
 def _render_rows(rows: Sequence[_Row]) -> str:

@@ -136,4 +136,7 @@ def _read_pptx_parts(archive: Archive) -> Answer:
         pieces += [f"# {slide.title}"] * bool(slide.title) + slide.texts
         if sum(map(len, pieces)) > MAX_CHARS:
             break
-    return {"title": own_title(Elements(archive.part("docProps/core.xml")).title), **limit_text(pieces)}
+    answer = limit_text(pieces)
+    if len(order) > MAX_SLIDES:
+        answer["note"] = f"only its first {MAX_SLIDES:,} slides were read"
+    return {"title": own_title(Elements(archive.part("docProps/core.xml")).title), **answer}

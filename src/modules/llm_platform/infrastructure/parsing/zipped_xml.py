@@ -160,12 +160,16 @@ def _split_pieces(data: bytes) -> Iterator[bytes]:
     return (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
 
 
+Element = tuple[str, dict[str, str], list[str]]
+"""The name, the attributes and the text after the start tag."""
+
+
 class Elements(Xml):
     """The elements of a small file, each with its name, its attributes and the text after its start tag."""
 
     def __init__(self, data: bytes | None) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict[str, str], list[str]]] = []
+        self.found: list[Element] = []
         self._has_ended = True
         if data:
             self.read(_split_pieces(data))

@@ -37,13 +37,13 @@ class ClaimMasks(dict[SentenceNumber, int]):
         """Return the RANKED_SENTENCES whose words are worth most. Sentences of equal worth keep their order."""
         alike: dict[int, int] = {}  # maps each set of words to the sentences that have exactly these
         for bit, sentences in self._with_words:
-            for mask, those in list(alike.items()):
-                if both := those & sentences:
+            for mask, known in list(alike.items()):
+                if both := known & sentences:
                     alike[mask | bit] = both
-                    if both == those:
+                    if both == known:
                         del alike[mask]
                     else:
-                        alike[mask] = those ^ both
+                        alike[mask] = known ^ both
                     sentences ^= both
             if sentences:
                 alike[bit] = sentences
