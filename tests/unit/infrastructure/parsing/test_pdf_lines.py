@@ -41,16 +41,15 @@ def text_of(*pages: str) -> str:
     return str(read_pdf(laid_out_pdf(*pages))["text"])
 
 
-def test_headings_rows_and_gaps_end_a_block() -> None:
-    """Title, heading and row stay out of the sentences beside them, also over the end of a page; a row is one line."""
+def test_headings_tables_and_gaps_end_a_block() -> None:
+    """Title, heading and table stay out of the sentences beside them, also over the end of a page."""
     assert text_of(*REPORT).split("\n\n") == [
         "Nordwind Annual Report 2025",
         "Key figures",
         "In 2025 Nordwind sold 412 turbines and earned\n1,204 million euros. Onshore grew the most, and\nthe North Sea",
         "Two parks were finished early, as planned",
-        "Segment 2024 2025",
-        "Onshore 812.4 901.2",
-        "Services for parks of other 5.3 6.5",
+        "| Segment | 2024 | 2025 |\n| --- | --- | --- |\n"
+        "| Onshore | 812.4 | 901.2 |\n| Services for parks of other | 5.3 | 6.5 |",
         "Management",
         "Marta Lind is the chief executive.",
     ]

@@ -17,6 +17,7 @@ from modules.llm_platform.infrastructure.parsing.answer import (
 )
 from modules.llm_platform.infrastructure.parsing.limits import measure_cpu_seconds_left
 from modules.llm_platform.infrastructure.parsing.pdf_lines import ENDED, Line, PageLayout
+from modules.llm_platform.infrastructure.parsing.pdf_tables import BROKEN_WORD, Table
 
 PDF_PAGES = 2000
 SPARE_CPU_SECONDS = 1.0  # kept from a document's time for its last page and for joining the pages
@@ -25,7 +26,6 @@ EDGE_LINE_REPEATS = 3  # pages with the same line at the edge
 NEEDS_CRYPTOGRAPHY = "it is encrypted: save it without encryption, or run pip install cryptography"
 UNKNOWN_FORM = "it is encrypted or compressed in a form that cannot be read: save it without encryption"
 
-_BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")
 _DOT_LEADERS = re.compile(r"(?:\.[ \t]?){5}|\.[ \t]+\.[ \t]+\d+[ \t]*\Z")
 _NUMBER = re.compile(r"(?<!\d)\d{1,4}(?!\d)")
 _PAGE_NUMBER = re.compile(r"\A\s*(\d{1,4})\b(?![.\d])|(?<![.\d])\b(\d{1,4})\s*\Z")
@@ -129,8 +129,8 @@ def _join_pages(pages: Sequence[Sequence[Line]]) -> _RunningText:
     parts: list[str] = []  # joined once: the text of a long file would be copied, and searched, for each page
     length, end = 0, ""
     last: Line | None = None
-    for lines in _remove_edges(pages):
-        kept = _trim_blank_lines([line for line in lines if not _DOT_LEADERS.search(line.text)])
+    for lines in _continue_tables(_remove_edges(pages)):
+        kept = _trim_blank_lines([line for line in lines if line.table or not _DOT_LEADERS.search(line.text)])
         if kept and last is not None:
             is_apart = ENDED.search(end) or kept[0].begins_block_after(last, on_same_page=False)
             parts.append("\n\n" if is_apart else "\n")
@@ -143,7 +143,7 @@ def _join_pages(pages: Sequence[Sequence[Line]]) -> _RunningText:
     running.text = "".join(parts)
     running.replace(_TERM, r"\n\n\1\n: ")
     running.replace(_CAPITALS, r"\n# \1\n")
-    running.replace(_BROKEN_WORD, "")
+    running.replace(BROKEN_WORD, "")
     running.replace(_SECTION, _render_section)
     running.replace(BLANK_LINES, "\n\n")
     running.strip()
@@ -161,6 +161,18 @@ def _join(lines: Sequence[Line]) -> str:
         parts.append(line.text)
         last = line if is_inked or last is None else last
     return "".join(parts).strip()
+
+
+def _continue_tables(pages: Iterable[Sequence[Line]]) -> Iterator[Sequence[Line]]:
+    """Yield the pages, where the rest of a table from the page above has the names of its columns."""
+    above: Table | None = None
+    for lines in pages:
+        placed = [line for line in lines if line.table]
+        if placed and placed[0].table and above:
+            placed[0].table.continue_table(above)
+            placed[0].text = placed[0].table.render()
+        above = placed[-1].table if placed else None
+        yield lines
 
 
 def _trim_blank_lines(lines: Sequence[Line]) -> Sequence[Line]:

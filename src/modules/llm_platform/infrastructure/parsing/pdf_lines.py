@@ -6,11 +6,15 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
 from statistics import median
 from typing import Any
 
+from modules.llm_platform.infrastructure.parsing.pdf_tables import CELL_SPACE, RAISED, Rules, Run, Table, find_tables
+from modules.llm_platform.infrastructure.parsing.pdf_texts import divide_text
+
+PATHS = frozenset({b"m", b"l", b"re"})
 WORD_GAP = -150  # thousandths of the font size: kerning is narrower, a blank is wider
 CERTAIN_GAP = -1000  # wider than any font's blank
 OTHER_SIZE = 1.08  # ratio of font sizes from which on two lines are different blocks
@@ -31,6 +35,7 @@ class Line:
 
     - `font` is the name of the font if the whole line has the same one.
     - `usual_step` is the usual distance to the line above, and `cells` the left edges of the cells of a table row.
+    - `table` is the table that stands in place of its lines.
     """
 
     text: str
@@ -40,6 +45,7 @@ class Line:
     y: float = 0.0
     usual_step: float = 0.0
     cells: tuple[float, ...] = ()
+    table: Table | None = None
 
     def choose_separator(self, before: "Line") -> str:
         if before.cells and before.cells == self.cells and abs(self.y - before.y) < SAME_LINE * self.size:
@@ -48,6 +54,8 @@ class Line:
 
     def begins_block_after(self, before: "Line", *, on_same_page: bool = True) -> bool:
         """Return whether this line is no part of the block of the line before it."""
+        if self.table or before.table:
+            return True
         if before.cells and self.cells:
             return True
         ending = before.text.rstrip()
@@ -81,15 +89,34 @@ class _Show:
 
 
 @dataclass(slots=True)
+class _Piece:
+    """A part of the text with its place, and what was shown for it."""
+
+    text: str
+    size: float
+    font: str
+    x: float
+    y: float
+    shows: Sequence[_Show]
+
+    def as_show(self) -> _Show:
+        """Return the piece as if it was shown at once, in letters of half their size."""
+        return _Show(self.x, self.y, self.x + self.size * len(self.text) / 2, self.size, len(self.text))
+
+
+@dataclass(slots=True)
 class PageLayout:
     """Collects what pypdf reads of a page. Its methods are the visitors of `extract_text`."""
 
     fonts: Mapping[str, Any]  # the fonts of the page, by their names in its operators
-    _pieces: list[tuple[str, float, str, float, float]] = field(default_factory=list)
+    _pieces: list[_Piece] = field(default_factory=list)
     _shows: list[_Show] = field(default_factory=list)
+    _rules: Rules = field(default_factory=Rules)
+    _told: int = 0  # of the shows: those before belong to the pieces
     _widths: dict[str, "_Widths"] = field(default_factory=dict)
     _font: tuple[str, float] = ("", 0.0)
     _place: tuple[float, ...] = ()
+    _pen: float = 0.0
 
     def visit_operator(self, operator: bytes, operands: Any, cm: Sequence[float], tm: Sequence[float]) -> None:
         """Note where text is shown, and widen the gaps between words."""
@@ -98,33 +125,62 @@ class PageLayout:
         elif operator in (b"TJ", b"Tj") and operands:
             parts = operands[0] if isinstance(operands[0], list) else [operands[0]]
             self._note_show(parts, cm, tm)
+        elif operator in PATHS:
+            self._rules.note(operator, operands, cm)
         keep_blanks(operator, operands)
 
     def visit_text(self, text: str, cm: Sequence[float], tm: Sequence[float], font: Any, size: float) -> None:
         """Note a part of the text with its place."""
         x, y, scale = _locate(cm, tm)
         name = str(font.get("/BaseFont", "")) if isinstance(font, Mapping) else ""
-        self._pieces.append((text, abs(size * scale), name, x, y))
+        self._pieces.append(_Piece(text, abs(size * scale), name, x, y, self._shows[self._told :]))
+        self._told = len(self._shows)
 
-    def lines(self, text: str) -> list[Line]:
-        if "".join(piece[0] for piece in self._pieces) != text:
+    def lines(self, text: str) -> Sequence[Line]:
+        if "".join(piece.text for piece in self._pieces) != text:
             return make_plain_lines(text)  # an older version of pypdf tells some parts twice
         lines = [_make_line(pieces) for pieces in self._group_pieces()]
         rows = _group_rows(self._shows)
         for line in lines:
             line.cells = rows.get(round(line.y), ()) if line.size else ()
         _measure_steps(lines)
-        return lines
+        return self._put_tables(lines)
 
-    def _group_pieces(self) -> Iterator[list[tuple[str, float, str, float, float]]]:
-        line: list[tuple[str, float, str, float, float]] = []
-        for text, *layout in self._pieces:
-            first, *others = text.split("\n")
-            line.append((first, *layout))  # type: ignore[arg-type]
+    def _group_pieces(self) -> Iterator[list[_Piece]]:
+        line: list[_Piece] = []
+        for piece in self._pieces:
+            first, *others = piece.text.split("\n")
+            line.append(replace(piece, text=first))
             for other in others:
                 yield line
-                line = [(other, *layout)]  # type: ignore[list-item]
+                line = [replace(piece, text=other)]
         yield line
+
+    def _put_tables(self, lines: Sequence[Line]) -> Sequence[Line]:
+        """Return the lines with tables in place of those that have their cells, and nothing else."""
+        runs = list(self._list_runs())
+        inked = Counter(run.line for run in runs)
+        placed: list[Line] = []
+        end = 0
+        for table in find_tables(runs, self._rules):
+            if table.first >= end and sum(inked[line] for line in range(table.first, table.last + 1)) == table.runs:
+                placed += [*lines[end : table.first], Line(table.render(), table=table)]
+                end = table.last + 1
+        return [*placed, *lines[end:]]
+
+    def _list_runs(self) -> Iterator[Run]:
+        line = 0
+        for piece in self._pieces:
+            if text := piece.text.strip():
+                groups = list(_group_shows(piece.shows)) or [[piece.as_show()]]
+                texts = divide_text(text, [sum(show.chars for show in group) for group in groups])
+                if len(texts) < len(groups):  # which part stands where is not certain
+                    groups = [list(chain.from_iterable(groups))]
+                for part, shows in zip(texts, groups, strict=True):
+                    first = shows[0]
+                    end = max(show.end for show in shows)
+                    yield Run(part, first.x, end, first.y, first.size, piece.font, line)
+            line += piece.text.count("\n")
 
     def _note_show(self, parts: Sequence[Any], cm: Sequence[float], tm: Sequence[float]) -> None:
         x, y, scale = _locate(cm, tm)
@@ -133,14 +189,45 @@ class PageLayout:
         if not size:
             return
         place = (*cm, *tm)
-        if place == self._place and self._shows:  # it goes on where the last one ended
-            x = self._shows[-1].end
+        if place == self._place:  # it goes on where the last one ended
+            x = self._pen
         self._place = place
         widths = self._widths.get(name)
         if widths is None:
             widths = self._widths[name] = _Widths.of(self.fonts.get(name))
-        width, chars = widths.measure(parts)
-        self._shows.append(_Show(x, y, x + width * size / 1000, size, chars))
+        for stretch in _divide_at_gaps(parts):
+            gap = float(stretch[0]) if isinstance(stretch[0], (int, float)) else 0.0
+            width, chars = widths.measure(stretch)
+            end = x + width * size / 1000
+            if chars:
+                self._shows.append(_Show(x - gap * size / 1000, y, end, size, chars))
+            x = end
+        self._pen = x
+
+
+def _group_shows(shows: Sequence[_Show]) -> Iterator[list[_Show]]:
+    """Yield what was shown without a gap as wide as one between cells."""
+    group: list[_Show] = []
+    for show in shows:
+        if group and not (
+            abs(show.y - group[-1].y) < RAISED * group[-1].size and show.x - group[-1].end < CELL_SPACE * show.size
+        ):
+            yield group
+            group = []
+        group.append(show)
+    if group:
+        yield group
+
+
+def _divide_at_gaps(parts: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Yield what an operator shows between gaps wider than those of a justified line. The gap is the first part."""
+    begin = 0
+    for at, part in enumerate(parts):
+        if at > begin and isinstance(part, (int, float)) and part <= -1000 * COLUMN_GAP:
+            yield parts[begin:at]
+            begin = at
+    if parts:
+        yield parts[begin:]
 
 
 def make_plain_lines(text: str) -> list[Line]:
@@ -232,18 +319,18 @@ def _locate(cm: Sequence[float], tm: Sequence[float]) -> tuple[float, float, flo
     return x, y, up if math.isfinite(x + y + up) and up > turned else 0.0
 
 
-def _make_line(pieces: Sequence[tuple[str, float, str, float, float]]) -> Line:
+def _make_line(pieces: Sequence[_Piece]) -> Line:
     """Return a line with the size of most of its characters."""
-    text = "".join(piece[0] for piece in pieces)
-    inked = [piece for piece in pieces if piece[0].strip()]
-    if not inked or not all(piece[1] for piece in inked):
+    text = "".join(piece.text for piece in pieces)
+    inked = [piece for piece in pieces if piece.text.strip()]
+    if not inked or not all(piece.size for piece in inked):
         return Line(text)
     sizes: Counter[float] = Counter()
-    for part, size, *_ in inked:
-        sizes[round(size, 1)] += len(part.strip())
-    fonts = {piece[2] for piece in inked}
-    _, _, _, x, y = inked[0]
-    return Line(text, max(sizes, key=lambda size: sizes[size]), fonts.pop() if len(fonts) == 1 else "", x, y)
+    for piece in inked:
+        sizes[round(piece.size, 1)] += len(piece.text.strip())
+    fonts = {piece.font for piece in inked}
+    size = max(sizes, key=lambda size: sizes[size])
+    return Line(text, size, fonts.pop() if len(fonts) == 1 else "", inked[0].x, inked[0].y)
 
 
 def _measure_steps(lines: Sequence[Line]) -> None:
