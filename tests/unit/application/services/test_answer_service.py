@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
-from tests.support.rag_world import ROLES, SECRETS, SESSIONS, RagWorld
+from tests.support.rag_world import ROLES, SECRETS, SESSIONS, Indexed, RagWorld
 from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.rag import answering as limits
@@ -367,3 +367,16 @@ async def test_cancelling_stops_everything() -> None:
     await asyncio.wait([asking], timeout=AT_ONCE_S)
     assert asking.cancelled()
     assert world.reader.running == 0
+
+
+@pytest.mark.parametrize("has_prose", [False, True])
+async def test_rows_are_compared_over_the_whole_table(has_prose: bool) -> None:
+    """Not over the passages of it that were found. A document that also has prose is not read whole."""
+    names = "| Site | Pumps |\n| --- | --- |\n"
+    parts = (f"{names}| Oslo | 4 |\n| Bonn | 7 |\n\n", f"{names}| Graz | 9 |\n| Lyon | 2 |\n\n")
+    prose = (
+        "Every site has a plan for its pumps, which names who repairs them and how soon after a call this is done. " * 2
+    )
+    world = await RagWorld([Indexed("sites", "Sites", (*parts, prose) if has_prose else parts)]).indexed()
+    answer = await world.answer("Which site has the most pumps?")
+    assert ("Highest “Pumps” of 4 rows" in answer.answer and "| Graz | 9 [1] |" in answer.answer) is not has_prose

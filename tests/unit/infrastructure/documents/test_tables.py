@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from modules.llm_platform.application.rag.passages import chunk_document
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText
 from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text
-from modules.llm_platform.infrastructure.documents.tables import divide_tables, join_tables, read_values
+from modules.llm_platform.domain.retrieval.whole_table import join_tables
+from modules.llm_platform.infrastructure.documents.tables import divide_tables, read_values
 
 CELL = st.text("abc äé7", min_size=1, max_size=14).map(lambda text: f"x{' '.join(text.split())}")
 

@@ -20,6 +20,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Embedded
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import PageTimeoutError, WebSearchConfigError, WebSearchTimeoutError
 from modules.llm_platform.domain.privacy.redaction import Redactor
+from modules.llm_platform.domain.retrieval import whole_table
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.infrastructure.documents import folder_index, web_search
 from modules.llm_platform.infrastructure.documents.folder import Listing
@@ -107,7 +108,7 @@ async def test_a_table_that_is_read_in_part_is_not_whole(
     """The rows behind the limit are missing, though the rows before it would be few enough without the repeated names."""
     rows = "".join(f"gateway {number},{number},open\n" for number in range(400))
     (folder / "table.csv").write_text(f"name,failures,state\n{rows}")
-    monkeypatch.setattr(web_search, "MAX_READ_CHARS", 5000)
+    monkeypatch.setattr(whole_table, "MAX_READ_CHARS", 5000)
     answer = await search(make(), "Which gateway has the most failures?")
     assert [item.is_whole for item in answer.results] == [False]
 

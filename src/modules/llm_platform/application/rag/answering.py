@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from modules.llm_platform.application.research.write.draft import Draft
@@ -18,6 +18,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text
+from modules.llm_platform.domain.retrieval.whole_table import join_whole_table, wants_whole_table
 from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host, is_openable
 from shared.exceptions import AppException
@@ -47,12 +48,14 @@ _Pages = Mapping[str, Page | AppException]
 class ContextPassage:
     """A text, and its document as an answer cites it; a document without id, URL and title is not cited.
 
-    `pages` says where the pages of the document begin in the text.
+    - `pages` says where the pages of the document begin in the text.
+    - `is_whole` is True if the text is a table with all of its rows, so that they can be compared and counted.
     """
 
     text: str
     document: RagCitation
     pages: PageStarts = ()
+    is_whole: bool = False
 
     @property
     def key(self) -> tuple[str, str] | None:
@@ -94,6 +97,7 @@ def number_passages(passages: Sequence[ContextPassage]) -> tuple[Source, ...]:
             text=passage.text,
             text_kind="document",
             pages=passage.pages,
+            is_whole=passage.is_whole,
         )
         for number, passage in enumerate(passages, 1)
     )
@@ -136,6 +140,10 @@ class DocumentLookup:
                 merged = merge_document_text(passages, MAX_TEXT_CHARS) if doc_id in with_text else MergedText("")
                 found[doc_id] = LookupResult(passages[0].title, passages[0].url, merged.text, merged.pages)
         return found
+
+    async def find_table(self, doc_id: str) -> str | None:
+        """Return the text of a document of tables; None for any other document. Raises the errors of the store."""
+        return join_whole_table(await self._find_passages(doc_id))
 
     async def _find_passages(self, doc_id: str) -> list[Passage]:
         return await self._store.passages(self._collection, doc_id)
@@ -180,6 +188,24 @@ class ContextResolver:
         if documents is not None and any(_is_id_only(item) and not _choose_text(item, documents) for item in items):
             collected.degraded.append(Degraded(component=CONTEXT, reason=NOT_INDEXED))
         return collected
+
+    async def complete_tables(self, passages: Sequence[ContextPassage], question: str) -> tuple[ContextPassage, ...]:
+        """Return the passages, those of a table with all of its rows if the question compares or counts them.
+
+        Raises the errors of the store.
+        """
+        tables = [
+            passage.document.doc_id
+            for passage in passages
+            if passage.document.doc_id and wants_whole_table(question, [passage.text])
+        ]
+        texts = await _map_concurrently(self._documents.find_table, tables, MAX_CONCURRENT_LOOKUPS)
+        return tuple(
+            replace(passage, text=text, pages=(), is_whole=True)
+            if (text := texts.get(passage.document.doc_id or ""))
+            else passage
+            for passage in passages
+        )
 
     async def _read(self, url: str, until: float) -> Page | AppException:
         try:

@@ -130,6 +130,7 @@ class AnswerService:
         try:
             async with deadline_at(run.get_time(RETRIEVAL_END)):
                 found = await self._search(search)
+                hits = await self._context.complete_tables(_make_passages(found), run.question.question)
         except TimeoutError:
             collected.add_error(answering.INDEX, VectorStoreError(answering.INDEX_LATE))
             return
@@ -137,13 +138,6 @@ class AnswerService:
             collected.add_error(answering.INDEX, error)
             return
         collected.degraded += found.degraded
-        hits = [
-            answering.ContextPassage(
-                hit.snippet, answering.make_document_citation(hit.doc_id, hit.title, hit.url), hit.pages
-            )
-            for hit in found.hits
-            if hit.snippet
-        ]
         new = [hit for hit in hits if known.isdisjoint(_list_document_keys([hit]))]
         collected.passages += new[:count]
 
@@ -197,6 +191,16 @@ class AnswerService:
             spent=draft.spent,
             degraded=deduplicate_degraded((*collected.degraded, *synthesis.degraded, *draft.degraded, *cited.degraded)),
         )
+
+
+def _make_passages(found: RagHits) -> list[answering.ContextPassage]:
+    return [
+        answering.ContextPassage(
+            hit.snippet, answering.make_document_citation(hit.doc_id, hit.title, hit.url), hit.pages
+        )
+        for hit in found.hits
+        if hit.snippet
+    ]
 
 
 def _list_document_keys(passages: Iterable[answering.ContextPassage]) -> Iterable[tuple[str, str]]:

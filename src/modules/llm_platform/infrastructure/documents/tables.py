@@ -4,19 +4,16 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from io import StringIO
-from itertools import groupby
 from typing import Final
 
 from modules.llm_platform.domain.markdown.outline import read_outline
 from modules.llm_platform.domain.retrieval.chunking import MAX_WORDS, measure_words
+from modules.llm_platform.domain.retrieval.whole_table import PARTS, TABLE
 
 DELIMITERS: Final = ",;\t|"  # they divide the values in a row, whatever the suffix says
 MAX_HEAD_WORDS: Final = MAX_WORDS * 2 // 3  # of names and rule, for each passage to have them
 HEAD_SHARE: Final = 4  # the rows below longer names may be this many times as long as the names
-PARTS: Final = "\n\n"  # between the parts of a table
 
-# The names of the columns with the rule below them, and the rows.
-_TABLE = re.compile(r"^(\|[^\n]*\|[ \t]*\n\|[ \t]*:?-[-:|][-:| \t]*\|[ \t]*)\n((?:\|[^\n]*(?:\n|\Z))+)", re.MULTILINE)
 _SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)  # the first line of files for Excel
 
 
@@ -44,13 +41,13 @@ def read_values(text: str) -> str:
 
 def divide_tables(text: str) -> str:
     """Return Markdown whose long tables are divided into passages that repeat the column names. Code stays."""
-    if not _TABLE.search(text):
+    if not TABLE.search(text):
         return text
     parts: list[str] = []
     end = 0
     for part in read_outline(text):
         if part.kind != "code":
-            parts += [text[end : part.start], _TABLE.sub(_divide_table, text[part.start : part.end])]
+            parts += [text[end : part.start], TABLE.sub(_divide_table, text[part.start : part.end])]
             end = part.end
     return "".join([*parts, text[end:]])
 
@@ -86,17 +83,3 @@ def _measure_line(line: str) -> int:
 
 def _render_cell(value: str) -> str:
     return " ".join(value.split()).replace("|", "\\|")
-
-
-def join_tables(text: str) -> str:
-    """Return the text with the parts of a table below one line of names: what `read_values` and `divide_tables` divided."""
-    joined: list[str] = []
-    for head, parts in groupby(text.split(PARTS), key=_find_head):
-        rows = (part.removeprefix(f"{head}\n") for part in parts)
-        joined += ["\n".join([head, *rows])] if head else rows
-    return PARTS.join(joined)
-
-
-def _find_head(part: str) -> str | None:
-    found = _TABLE.fullmatch(part)
-    return found[1] if found else None

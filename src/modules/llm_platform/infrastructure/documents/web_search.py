@@ -13,21 +13,17 @@ from modules.llm_platform.domain.dtos.document_dtos import DocumentList, Documen
 from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, IndexedDocument, Passage, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.extractive.question import read_question
-from modules.llm_platform.domain.extractive.sentences import MAX_PARAGRAPHS, MAX_ROWS_OF_WHOLE, MAX_TEXT_CHARS
-from modules.llm_platform.domain.extractive.tables import asks_about_rows
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.bm25 import make_passage_vector, make_question_vector
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text, merge_passages
+from modules.llm_platform.domain.retrieval.whole_table import TABLE_MARK, join_whole_table, wants_whole_table
 from modules.llm_platform.domain.search.freshness import freshness_window
-from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.file_source import INDEXED
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
 from modules.llm_platform.infrastructure.documents.folder_state import FolderView
-from modules.llm_platform.infrastructure.documents.tables import PARTS, join_tables
 from modules.llm_platform.infrastructure.parsing.decoding import replace_unprintable
 from shared.exceptions import AppException
 
@@ -40,10 +36,6 @@ LISTED_TITLE_CHARS: Final = 200  # longest title in a list
 BAD_FILES_NAMED: Final = 5  # files named in an error
 DEGRADED_FILES_NAMED: Final = 20  # files named in an answer
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
-DEFAULT_LANGUAGE: Final = "en"  # of a query whose language cannot be told
-MAX_READ_CHARS: Final = 2 * MAX_TEXT_CHARS  # of a document of tables, whose parts repeat the names of the columns
-MAX_TITLE_CHARS: Final = 120  # of a text above a table
-TABLE_MARK: Final = "---"  # between the names of the columns and the rows
 NOTHING_READABLE: Final = (
     "the documents folder holds nothing that can be read ({why}): put documents there, or name another folder. "
     f"File types: {', '.join(INDEXED)}"
@@ -292,24 +284,11 @@ class DocumentWebSearch(IWebSearchProvider):
         )
 
     async def _read_table(self, found: Sequence[FoundPassage], query: str) -> str | None:
-        """Return the whole text of a document of tables and titles, for a question that compares or counts its rows.
-
-        It is None for any other document or question, and for tables that are longer than the writer of quotes reads.
-        """
-        if not all(TABLE_MARK in hit.passage.text for hit in found):  # it has other passages than tables
-            return None
-        if not asks_about_rows(read_question(query, detect_language(query) or DEFAULT_LANGUAGE)):
+        """Return the whole text of a document of tables, for a question that compares or counts its rows; else None."""
+        if not wants_whole_table(query, (hit.passage.text for hit in found)):
             return None
         with _translate_errors(self._otherwise):
-            passages = await self.document(found[0].passage.doc_id)
-        merged = merge_document_text(passages, MAX_READ_CHARS).text
-        if len(merged) == MAX_READ_CHARS:  # its last rows may be missing
-            return None
-        text = join_tables(merged)
-        parts = text.split(PARTS)
-        is_read = len(parts) <= MAX_PARAGRAPHS and text.count("\n") < MAX_ROWS_OF_WHOLE and len(text) <= MAX_TEXT_CHARS
-        has_prose = any(len(part) > MAX_TITLE_CHARS and not part.startswith("|") for part in parts)
-        return text if is_read and not has_prose else None
+            return join_whole_table(await self.document(found[0].passage.doc_id))
 
     async def _is_whole(self, found: Sequence[FoundPassage], text: str) -> bool:
         """Return whether this text is the whole document. Only documents with a table are looked up: whoever counts rows asks."""
