@@ -135,3 +135,39 @@ def test_the_parts_of_a_line_are_told_by_their_codes() -> None:
     assert divide_text("Offenbach office 3", [13, 1]) == ["Offenbach office", "3"]
     assert divide_text("Oslo Graz", [5, 3]) == ["Oslo Graz"]
     assert divide_text("Oslo", [9]) == ["Oslo"]
+
+
+def test_the_titles_of_groups_of_rows_are_headings() -> None:
+    """One text in a font of its own above the rows, also where a gap follows the last group: its rows have the names too."""
+    groups = """
+    72 700 10 F2 Euros
+    172 700 10 F2 2025
+    272 700 10 F2 2026
+    72 686 10 F2 Income
+    72 672 10 F1 Fees
+    172 672 10 F1 400
+    272 672 10 F1 420
+    72 658 10 F2 Costs
+    72 644 10 F1 Rent
+    172 644 10 F1 310
+    272 644 10 F1 330
+    72 594 10 F2 Reserves
+    72 580 10 F1 Roof
+    172 580 10 F1 900
+    272 580 10 F1 950
+    72 566 10 F1 Lift
+    172 566 10 F1 120
+    272 566 10 F1 140
+    72 552 10 F1 Paint
+    172 552 10 F1 20
+    272 552 10 F1 0
+    """
+    names = "| Euros | 2025 | 2026 |\n| --- | --- | --- |"
+    assert read(groups) == [
+        "### Income",
+        f"{names}\n| Fees | 400 | 420 |",
+        "### Costs",
+        f"{names}\n| Rent | 310 | 330 |",
+        "### Reserves",
+        f"{names}\n| Roof | 900 | 950 |\n| Lift | 120 | 140 |\n| Paint | 20 | 0 |",
+    ]

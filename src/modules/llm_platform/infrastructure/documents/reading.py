@@ -1,7 +1,6 @@
 """Reads one file as a document: its title, and the text that quotes point into."""
 
 import re
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -23,7 +22,7 @@ DOCUMENT_FILE_BYTES: Final = 50_000_000  # largest PDF or archive, which cannot 
 DOCUMENT_TITLE_CHARS: Final = 200
 TITLE_WITHIN_CHARS: Final = 5000  # a heading further down is not the document's title
 
-_WITH_TABLES = frozenset((".md", ".markdown", ".html", ".htm", ".docx", ".xlsx", ".pptx", ".epub"))
+_WITH_TABLES = frozenset((".md", ".markdown", ".html", ".htm", ".pdf", ".docx", ".xlsx", ".pptx", ".epub"))
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 # A line of YAML: indented, with a key, an item of a list, a comment, or a bracket. A text may begin with a rule, too.
 _MATTER_LINE = re.compile(r"[ \t]|[^\n]*?:(?:[ \t]|$)|-[ \t]|[#\]}{\[]|$")
@@ -46,15 +45,17 @@ def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor
     """Read a file, or the bytes of a file with this name, as `read_text` does."""
     suffix = get_suffix(name)
     parsed = _parse(suffix, file, parser)
-    if suffix in _WITH_TABLES:
-        parsed = replace(parsed, text=divide_tables(parsed.text))
-    text = redactor.text(parsed.text)
+
+    def convert(part: str) -> str:
+        return redactor.text(divide_tables(part) if suffix in _WITH_TABLES else part)
+
+    text = convert(parsed.text)
     if not text or text.isspace():
         raise EmptyDocument("it holds no text")
     # The first heading of a PDF names a section, and the first heading of a workbook names a sheet.
     heading = None if suffix in (".pdf", ".xlsx") else find_first_heading(text)
     title = redactor.text(parsed.title or heading or _name(name))[:DOCUMENT_TITLE_CHARS]
-    return Parsed(text, title, parsed.note, pages=convert_page_starts(parsed.text, parsed.pages, redactor.text, text))
+    return Parsed(text, title, parsed.note, pages=convert_page_starts(parsed.text, parsed.pages, convert, text))
 
 
 def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:

@@ -164,14 +164,16 @@ def _join(lines: Sequence[Line]) -> str:
 
 
 def _continue_tables(pages: Iterable[Sequence[Line]]) -> Iterator[Sequence[Line]]:
-    """Yield the pages, where the rest of a table from the page above has the names of its columns."""
+    """Yield the pages, where the rest of a table, below it or on the next page, has the names of its columns."""
     above: Table | None = None
     for lines in pages:
-        placed = [line for line in lines if line.table]
-        if placed and placed[0].table and above:
-            placed[0].table.continue_table(above)
-            placed[0].text = placed[0].table.render()
-        above = placed[-1].table if placed else None
+        placed = [(line, line.table) for line in lines if line.table]
+        for line, table in placed:
+            if above:
+                table.continue_table(above)
+                line.text = table.render()
+            above = table
+        above = above if placed else None
         yield lines
 
 

@@ -124,33 +124,57 @@ class Table:
     """A table from the line `first` of its page to the line `last`. The first row has the names of the columns if `has_names`.
 
     - `runs` is the number of its texts.
+    - `columns` are the left and right edges of its columns.
     - `has_bold_names` is True if the first row has a font of its own.
-    - `edges` are the left edges of the columns.
+    - `title` is the text right above it in a font of its own, and `labels` are the numbers of rows that are such a title.
     """
 
     first: int
     last: int
     runs: int
     rows: list[list[str]]
-    edges: tuple[float, ...]
+    columns: tuple[tuple[float, float], ...]
     has_bold_names: bool
     has_names: bool
+    labels: frozenset[int] = frozenset()
+    title: str = ""
 
     def render(self) -> str:
-        """Return the table as Markdown. Without names each row is a block of its own."""
+        """Return the table as Markdown below its title, divided at its labels. Without names each row is a block."""
         if not self.has_names:
-            return "\n\n".join(" ".join(text for text in row if text) for row in self.rows)
-        rows = [[text.replace("|", "\\|") for text in row] for row in self.rows]
-        return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))
+            rows = (" ".join(text for text in row if text) for row in self.rows)
+            return "\n\n".join([*filter(None, [self.title]), *rows])
+        lines = [_render_row(row) for row in self.rows]
+        names = f"{lines[0]}\n{_render_row(['---'] * len(self.rows[0]))}"
+        parts = [f"### {self.title}\n\n{names}" if self.title else names]
+        for number, line in enumerate(lines[1:], 1):
+            if number in self.labels:
+                parts = parts[: -1 if parts[-1] == names else None]
+                parts.append(f"### {''.join(self.rows[number])}\n\n{names}")
+            else:
+                parts[-1] += f"\n{line}"
+        return "\n\n".join(parts)
+
+    def add_title(self, row: "_Row") -> None:
+        self.title = row.cells[0].join()
+        lines = [run.line for run in row.runs]
+        self.first, self.runs = min(self.first, *lines), self.runs + len(lines)
 
     def continue_table(self, before: "Table") -> None:
-        """Take the names of the table before, on the page above, if this is the rest of it."""
-        is_same = len(self.edges) == len(before.edges) and all(
-            abs(mine - theirs) < THIN for mine, theirs in zip(self.edges, before.edges, strict=True)
+        """Take the names of the table before if this is the rest of it, below it or on the next page."""
+        is_same = len(self.columns) == len(before.columns) and all(
+            left < right_before and right > left_before
+            for (left, right), (left_before, right_before) in zip(self.columns, before.columns, strict=True)
         )
         if before.has_names and is_same and not self.has_bold_names and self.rows[0] != before.rows[0]:
             self.rows.insert(0, before.rows[0])
+            self.labels = frozenset(number + 1 for number in self.labels)
             self.has_names = True
+
+
+def _render_row(row: Sequence[str]) -> str:
+    cells = (text.replace("|", "\\|") for text in row)
+    return f"| {' | '.join(cells)} |"
 
 
 @dataclass(slots=True)
@@ -228,6 +252,8 @@ def find_tables(runs: Iterable[Run], rules: Rules) -> Iterator[Table]:
         columns = _Columns(rules)
         end = _find_end(rows, at, columns)
         if end - at >= MIN_ROWS and (table := _read_table(rows[at:end], columns, rules)):
+            if at and _is_label(rows[at - 1 : at + 1]):
+                table.add_title(rows[at - 1])
             yield table
         at = end
 
@@ -271,7 +297,7 @@ def _goes_on(row: _Row, run: Run) -> bool:
     cell = row.cells[-1]
     if not 0 < cell.last.y - run.y < LINE_STEP * run.size:
         return False
-    is_free = len(row.cells) == 1 or run.x > row.cells[-2].end
+    is_free = run.x > row.cells[-2].end if len(row.cells) > 1 else run.font == cell.last.font
     return is_free and run.x < cell.end and run.end > cell.x
 
 
@@ -280,7 +306,7 @@ class _Columns:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self.spans: list[tuple[float, float]] = []
+        self.spans: tuple[tuple[float, float], ...] = ()
 
     def place(self, row: _Row) -> bool:
         """Widen the columns by the cells of a row. Return False, and change nothing, if two of them meet in one column."""
@@ -300,7 +326,7 @@ class _Columns:
         places = self._find_places(row, spans)
         if len(set(places)) < len(row.cells) or not self._stay_apart(spans):
             return False
-        self.spans = spans
+        self.spans = tuple(spans)
         return True
 
     def read(self, row: _Row) -> list[str]:
@@ -363,8 +389,8 @@ def _read_table(rows: Sequence[_Row], columns: _Columns, rules: Rules) -> Table 
     ):
         return None
     lines = [run.line for row in rows for run in row.runs]
-    edges = tuple(left for left, _ in columns.spans)
-    return Table(min(lines), max(lines), len(lines), texts, edges, has_bold_names, has_names)
+    labels = frozenset(number for number in range(len(rows)) if _is_label(rows[number : number + 2]))
+    return Table(min(lines), max(lines), len(lines), texts, columns.spans, has_bold_names, has_names, labels)
 
 
 def _join_names(texts: list[list[str]]) -> list[list[str]]:
@@ -384,6 +410,15 @@ def _has_own_font(rows: Sequence[_Row]) -> bool:
     first = {run.font for run in rows[0].runs}
     others = Counter(run.font for row in rows[1:] for run in row.runs)
     return bool(first) and 2 * sum(others[font] for font in first) < others.total()
+
+
+def _is_label(rows: Sequence[_Row]) -> bool:
+    """Return whether the first of two rows is a line right above the second one, in a font of its own."""
+    row, *below = rows
+    if not below or len(row.cells) > 1 or len(row.cells[0].lines) > 1:
+        return False
+    mine, other = row.cells[0].last, below[0].cells[0].last
+    return mine.font != other.font and 0 < row.bottom - below[0].top < ROW_STEP * other.size
 
 
 def _names_columns(texts: Sequence[Sequence[str]]) -> bool:
