@@ -8,7 +8,7 @@ source lacks a number of the claim, or gives its act to another subject, the cla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -114,9 +114,38 @@ def judge(claim: Claim, source: SourceText, language: str, cells: Sequence[tuple
     if not cells or judgement.verdict not in ("partial", "unsupported"):
         return judgement
     judged = tuple(_judge_cell(*cell, source, language) for cell in cells)
-    weakest = min(judged, key=lambda cell: RANK[cell.verdict])
+    weakest = min(judged, key=_get_rank)
     is_copied = all(cell.is_verbatim for cell in judged)
     return replace(weakest, quote=judgement.quote, cells=judged, change=None, is_verbatim=is_copied)
+
+
+def judge_clauses(
+    whole: Judgement, clauses: Iterable[Claim], source: SourceText, language: str, *, is_all_cited: bool
+) -> Judgement:
+    """Return `whole`, the judgement on a sentence, or the judgement on its weakest clause if that is better.
+
+    A source that is cited in the middle of a sentence may support only its clause. `clauses` are the ones that cite the source.
+    If another clause has no marker (`is_all_cited` is False), the sentence is partial at best.
+    """
+    if whole.verdict not in ("partial", "unsupported"):
+        return whole
+    weakest = min((judge(clause, source, language) for clause in clauses), key=_get_rank)
+    better = max(whole, _extend_to_sentence(weakest, is_all_cited=is_all_cited), key=_get_rank)
+    return better if is_all_cited else replace(better, highest="partial")
+
+
+def _extend_to_sentence(clause: Judgement, *, is_all_cited: bool) -> Judgement:
+    """Turn the judgement on a clause into a judgement on its sentence.
+
+    The change is dropped, because its offsets count from the beginning of the clause.
+    """
+    if clause.verdict == "supported" and not is_all_cited:
+        clause = replace(clause, verdict="partial", score=round(min(clause.score, read_weights().supported), 2))
+    return replace(clause, change=None, is_verbatim=False)
+
+
+def _get_rank(judgement: Judgement) -> int:
+    return RANK[judgement.verdict]
 
 
 def _judge_cell(cell: Claim, with_heads: Claim, source: SourceText, language: str) -> Judgement:
