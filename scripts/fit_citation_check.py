@@ -32,7 +32,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from scripts import quality  # noqa: E402
 
 from modules.llm_platform.domain.citations.compare.alignment import prepare_source  # noqa: E402
-from modules.llm_platform.domain.citations.compare.facts import FactComparison  # noqa: E402
+from modules.llm_platform.domain.citations.compare.comparison import Comparison  # noqa: E402
+from modules.llm_platform.domain.citations.compare.facts import find_change, is_partial_at_best  # noqa: E402
 from modules.llm_platform.domain.citations.compare.score import Features, compute_features  # noqa: E402
 from modules.llm_platform.domain.citations.compare.verdicts import is_verbatim  # noqa: E402
 from modules.llm_platform.domain.citations.read.claims import read_claim  # noqa: E402
@@ -95,10 +96,10 @@ def examine(pair: quality.Pair) -> Labelled | None:
         passage = source.find_best_passage(claim)
         if passage is None or not sentence.cited:
             continue
-        compared = FactComparison(claim, source, passage)
+        compared = Comparison(claim, source, passage)
         rows.append(compute_features(compared))
         verbatim.append(is_verbatim(claim, source))
-        is_kept = not compared.find_change() and not compared.is_partial_at_best()
+        is_kept = not find_change(compared) and not is_partial_at_best(compared)
         refuted |= not verbatim[-1] and not is_kept
     if not rows:
         return None

@@ -14,7 +14,9 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.compare.alignment import Passage, SourceText
 from modules.llm_platform.domain.citations.compare.changes import Change
-from modules.llm_platform.domain.citations.compare.facts import FactComparison
+from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.facts import find_change, is_partial_at_best
+from modules.llm_platform.domain.citations.compare.replaced_words import find_replacement
 from modules.llm_platform.domain.citations.compare.score import compute_features, compute_probability, read_weights
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.citations.read.words import is_unspaced
@@ -170,12 +172,12 @@ def _judge_claim(claim: Claim, source: SourceText, language: str) -> Judgement:
 
 
 def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
-    compared, limits = FactComparison(claim, source, passage), read_weights()
+    compared, limits = Comparison(claim, source, passage), read_weights()
     features = compute_features(compared)
     score = compute_probability(features)
-    change = compared.find_change()
-    is_partial_at_best = compared.is_partial_at_best()
-    if score >= limits.supported and not change and not is_partial_at_best:
+    change = find_change(compared)
+    is_partial = is_partial_at_best(compared)
+    if score >= limits.supported and not change and not is_partial:
         return Judgement("supported", round(score, 2), passage.span)
     is_unsupported = change is not None or score < limits.partial
     highest_score = limits.refuted if is_unsupported else limits.supported
@@ -184,8 +186,8 @@ def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage) -> Judge
         round(min(score, highest_score), 2),
         passage.span,
         is_refuted=change is not None,
-        change=change or (compared.find_replacement() if features.replaced else None),
-        highest="partial" if is_partial_at_best else "supported",
+        change=change or (find_replacement(compared) if features.replaced else None),
+        highest="partial" if is_partial else "supported",
     )
 
 
@@ -199,11 +201,11 @@ def score_support(claim: Claim, source: SourceText, least: float) -> float:
         return 0.0
     if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
         return 1.0
-    compared = FactComparison(claim, source, passage)
+    compared = Comparison(claim, source, passage)
     score = compute_probability(compute_features(compared))
-    if score < read_weights().supported or round(score, 2) < least or compared.is_partial_at_best():
+    if score < read_weights().supported or round(score, 2) < least or is_partial_at_best(compared):
         return 0.0
-    return 0.0 if compared.find_change() else round(score, 2)
+    return 0.0 if find_change(compared) else round(score, 2)
 
 
 def _spare_foreign_claim(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
