@@ -9,7 +9,7 @@ from functools import cached_property
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, match_terms
-from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Question, TermMatcher
+from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Question
 from modules.llm_platform.domain.extractive.scoring import weigh_terms
 from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.tokens import fold, normalize, split_words
@@ -111,9 +111,8 @@ class Statements:
         question: Question,
         sources: Sequence[SourceNames],
         candidates: Sequence[Sequence[Candidate]],
-        matcher: TermMatcher,
     ) -> None:
-        """Compare sources with a question. `candidates` are the sentences of each source, compared by the `matcher`."""
+        """Compare sources with a question. `candidates` are the sentences of each source, compared with it."""
         self.question = question
         weights = weigh_terms(question, [candidate for found in candidates for candidate in found]).subject
         strong = [
@@ -122,7 +121,6 @@ class Statements:
         self.weights = [weight * kept for weight, kept in zip(weights, strong, strict=True)] if any(strong) else weights
         self._total = sum(self.weights)
         self._known = frozenset(split_words(question.text)) | load_stop_words(question.language) | load_stop_words("en")
-        self._matcher = matcher
         self.by_source = [
             (
                 source,
@@ -154,7 +152,7 @@ class Statements:
         return [name for name in statement.found_in.names(statement.position) if self.is_new(name)][:MAX_NAMES]
 
     def _passage(self, source: SourceNames, statements: list[Statement]) -> Passage:
-        titled = match_terms(source.title.words, self._matcher)
+        titled = match_terms(source.title.words, self.question.matcher)
         term_credits = dict(titled)
         for statement in statements:
             for number, credit in statement.candidate.credits.items():

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.extractive import selection
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.candidates import MIN_WORDS, TITLE_CREDIT, Candidate, find_candidates
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
-from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
+from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.rendering import render_conflict, render_passage
 from modules.llm_platform.domain.extractive.scoring import get_rank_key, measure_coverage, score_candidates, weigh_terms
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
@@ -95,8 +95,7 @@ class PassageSelector:
 
     def __init__(self, question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]]) -> None:
         """Compare the sentences of the sources with the question. `texts` has the blocks of each source."""
-        matcher = TermMatcher(question.terms)
-        candidates = find_candidates(question, sources, texts, matcher)
+        candidates = find_candidates(question, sources, texts)
         self._question = question
         self._candidates = candidates
         self._weights = weigh_terms(question, candidates)

@@ -131,7 +131,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         """Return the readings with the log-odds of the model. Sentences in a language that the model cannot read have none."""
         by_kind: dict[Kind, list[SentenceReading]] = {}
         for one in readings:
-            by_kind.setdefault(choose_kind(question.language, one.candidate.language), []).append(one)
+            by_kind.setdefault(choose_kind(question.language, one.candidate.found_in.language), []).append(one)
         scored = by_kind.pop("near", [])
         for kind, read in by_kind.items():
             pairs = [(question.text, describe_sentence(one.candidate, question)) for one in read]
