@@ -25,7 +25,7 @@ from modules.llm_platform.domain.citations.compare.meaning import CheckKey, Doub
 from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement, judge, judge_clauses, score_support
 from modules.llm_platform.domain.citations.read.claims import read_claim
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
-from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation, Difference, Verdict
+from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.messages import Messages, get_messages
@@ -267,7 +267,8 @@ class CitationChecker:
     def _make_citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
         judgement, source = self._judge(sentence, number), self._sources[number]
         span = self._leave_out_heading(judgement.quote, number, html.unescape(sentence.claim))
-        if judgement.change and judgement.change.found[0] < span[0]:
+        change, is_flagged = judgement.change, judgement.verdict in ("partial", "unsupported")
+        if change and change.found[0] < span[0]:
             span = judgement.quote  # The difference is in the heading.
         return Citation(
             start=sentence.start,
@@ -285,13 +286,8 @@ class CitationChecker:
                 CellVerdict(start=cell.start, end=cell.end, verdict=_decide_verdict(source, judged))
                 for cell, judged in zip(sentence.list_cells(number), judgement.cells, strict=False)
             ),
-            difference=self._locate_difference(sentence, judgement, number),
+            difference=locate_difference(sentence, change, self._prepared[number]) if change and is_flagged else None,
         )
-
-    def _locate_difference(self, sentence: AnswerSentence, judgement: Judgement, number: int) -> Difference | None:
-        if judgement.change is None or judgement.verdict in ("supported", "unchecked"):
-            return None
-        return locate_difference(sentence, judgement.change, self._prepared[number])
 
     def show_quote(self, citation: Citation, span: Span, claim: str) -> Citation:
         """Return the citation with another quote of its source, for the same claim."""

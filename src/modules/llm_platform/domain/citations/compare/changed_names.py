@@ -48,7 +48,8 @@ def _find_other_identifier(compared: Comparison, position: ClaimWordNumber) -> S
         facts = compared.read_facts(sentence)
         if others := list_program_names(facts.text).difference(compared.claim.keys):
             return compared.locate(sentence, find_program_name(facts.text, min(others)))
-    is_elsewhere = any(is_of_another_entry(compared.claim, position, sentence) for sentence in compared.sentences)
+    sentences = map(compared.read_facts, compared.passage.sentences)
+    is_elsewhere = any(is_of_another_entry(compared.claim, position, sentence) for sentence in sentences)
     return best if is_elsewhere else None
 
 

@@ -31,11 +31,6 @@ class Comparison:
     def read_facts(self, sentence: SentenceNumber) -> TextFacts:
         return self.source.read_facts(self.source.spans[sentence])
 
-    @cached_property
-    def sentences(self) -> list[TextFacts]:
-        """The facts of the best sentences."""
-        return [self.read_facts(sentence) for sentence in self.passage.sentences]
-
     def locate(self, sentence: SentenceNumber, span: Span) -> Span:
         """Convert a span of a sentence into a span of the source."""
         return shift(span, self.source.spans[sentence][0])

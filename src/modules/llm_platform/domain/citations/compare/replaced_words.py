@@ -47,7 +47,8 @@ def is_word_replaced(compared: Comparison) -> bool:
         missing = (claim.content & ~passage.masks[sentence]).bit_count()
         if missing <= MAX_REPLACING_WORDS and find_replaced_words(claim, compared.read_facts(sentence)):
             return True
-    return not claim.text.isascii() and any(_is_run_replaced(claim, facts) for facts in compared.sentences)
+    best = map(compared.read_facts, passage.sentences)
+    return not claim.text.isascii() and any(_is_run_replaced(claim, facts) for facts in best)
 
 
 def find_replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
