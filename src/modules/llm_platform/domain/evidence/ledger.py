@@ -63,7 +63,7 @@ class ReadRow:
 
     @cached_property
     def addresses(self) -> tuple[str, ...]:
-        """The addresses of the passages that bear on it, which only a run that goes on asks for."""
+        """The addresses of the sources that bear on it, which only a run that goes on asks for."""
         statements = list_best_statements(self.chains, 2 * MAX_QUOTES)
         return tuple(dict.fromkeys(statement.candidate.source.url for statement in statements))
 

@@ -131,9 +131,9 @@ class Statements:
         self.all = [statement for _, statements in self.by_source for statement in statements]
 
     @cached_property
-    def passages(self) -> list[Passage]:
+    def sources(self) -> list[SourceStatements]:
         """The sources that have sentences."""
-        return [self._passage(source, statements) for source, statements in self.by_source if statements]
+        return [self._rate_source(source, statements) for source, statements in self.by_source if statements]
 
     def coverage(self, term_credits: dict[int, float]) -> float:
         """Return the weighted share of the question's terms."""
@@ -151,7 +151,7 @@ class Statements:
         """Return the names of a sentence that the question lacks."""
         return [name for name in statement.found_in.names(statement.position) if self.is_new(name)][:MAX_NAMES]
 
-    def _passage(self, source: SourceNames, statements: list[Statement]) -> Passage:
+    def _rate_source(self, source: SourceNames, statements: list[Statement]) -> SourceStatements:
         titled = match_terms(source.title.words, self.question.matcher)
         term_credits = dict(titled)
         for statement in statements:
@@ -159,13 +159,13 @@ class Statements:
                 term_credits[number] = max(term_credits.get(number, 0.0), credit)
         asked = [word in self._known for word in source.title.words]
         about = sum(asked) / len(asked) * self.coverage(titled) if asked else 0.0
-        return Passage(
+        return SourceStatements(
             source.title, statements[0].candidate.rank, statements, term_credits, self.coverage(term_credits) + about
         )
 
 
 @dataclass(slots=True, eq=False)
-class Passage:
+class SourceStatements:
     """The sentences of a source, with its title, the terms of the question that it has, and its value.
 
     The value is the share of these terms, and more if the title is asked for.

@@ -106,7 +106,7 @@ class Doubts:
         return found
 
     def _find_doubt(self, key: CheckKey) -> Doubt | None:
-        """Return the claim and the passage that a support model reads; None if it may not decide, or if no passage is found.
+        """Return the claim and the passage that a support model reads; None if it may not decide, or if it has nothing to read.
 
         The passage is the quote and what else shares most with the claim. If the source has no word of the claim, a short
         source is read as a whole. If both are in English, it is not read, because it then says something else.
