@@ -31,14 +31,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from scripts import quality  # noqa: E402
 
-from modules.llm_platform.domain.citations.checker import NOUNS_ARE_CAPITALISED  # noqa: E402
 from modules.llm_platform.domain.citations.compare.alignment import prepare_source  # noqa: E402
-from modules.llm_platform.domain.citations.compare.facts import FactComparison  # noqa: E402
+from modules.llm_platform.domain.citations.compare.comparison import Comparison  # noqa: E402
+from modules.llm_platform.domain.citations.compare.facts import find_change, is_partial_at_best  # noqa: E402
 from modules.llm_platform.domain.citations.compare.score import Features, compute_features  # noqa: E402
 from modules.llm_platform.domain.citations.compare.verdicts import is_verbatim  # noqa: E402
-from modules.llm_platform.domain.citations.read.claims import Claim  # noqa: E402
+from modules.llm_platform.domain.citations.read.claims import read_claim  # noqa: E402
 from modules.llm_platform.domain.citations.read.sentences import read_answer  # noqa: E402
-from modules.llm_platform.domain.text.language import load_stop_words  # noqa: E402
 
 PUBLIC: Final = ("attributionbench", "wice", "scifact", "factcheck-gpt", "lfqa")
 OWN: Final = "our pairs"
@@ -90,18 +89,17 @@ def own_rows() -> Iterator[quality.Pair]:
 
 def examine(pair: quality.Pair) -> Labelled | None:
     """None for a source without text and for a claim without a word of its source, which need no score."""
-    stops = load_stop_words(pair.language)
     source = prepare_source(pair.source, pair.title, pair.language)
     rows, refuted, verbatim = [], False, []
     for sentence in read_answer(pair.sentence, pair.language).sentences:
-        claim = Claim(html.unescape(sentence.claim), stops, capitals_name=pair.language not in NOUNS_ARE_CAPITALISED)
+        claim = read_claim(html.unescape(sentence.claim), pair.language)
         passage = source.find_best_passage(claim)
         if passage is None or not sentence.cited:
             continue
-        compared = FactComparison(claim, source, passage)
+        compared = Comparison(claim, source, passage)
         rows.append(compute_features(compared))
         verbatim.append(is_verbatim(claim, source))
-        is_kept = not compared.find_change() and not compared.is_partial_at_best()
+        is_kept = not find_change(compared) and not is_partial_at_best(compared)
         refuted |= not verbatim[-1] and not is_kept
     if not rows:
         return None

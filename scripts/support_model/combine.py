@@ -84,7 +84,7 @@ async def read_row(claim: str, text: str, title: str, label: str, model: OnnxSup
     checker = CitationChecker([source], "en")
     if not checker.check(cite(claim)).citations:
         return None
-    doubts = checker.list_doubts(1000)
+    doubts = checker.doubts.list_open(1000)
     scores = await model.score([(doubt.claim, doubt.passage) for doubt in doubts])
     read = {
         doubt.key: Sentence(doubt.judgement.verdict, doubt.highest, odds)

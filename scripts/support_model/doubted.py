@@ -56,7 +56,7 @@ def read_claim(claim: str, text: str, title: str, label: str, name: str) -> Iter
     checker = CitationChecker([Source(index=1, title=title, url="https://set.test/", text=text)], "en")
     count = len(checker.check(cite(claim)).citations)
     if label == "supported" or count == 1:
-        for doubt in checker.list_doubts(MAX_DOUBTS):
+        for doubt in checker.doubts.list_open(MAX_DOUBTS):
             yield {"claim": doubt.claim, "source": doubt.passage, "label": label, "set": name}
 
 

@@ -81,9 +81,9 @@ async def verify(claim: Claim, model: OnnxSupportModel) -> tuple[bool, bool] | N
     by_words = checker.check(text).citations
     if not by_words:
         return None
-    doubts = checker.list_doubts(MAX_DOUBTS)
+    doubts = checker.doubts.list_open(MAX_DOUBTS)
     for doubt, log_odds in zip(doubts, await score_doubts(model, doubts), strict=True):
-        checker.record_log_odds(doubt, log_odds)
+        checker.doubts.record_log_odds(doubt, log_odds)
     by_both = checker.check(text).citations
     return all(one.verdict == "supported" for one in by_words), all(one.verdict == "supported" for one in by_both)
 

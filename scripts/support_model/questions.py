@@ -19,7 +19,7 @@ from scripts.support_model.texts import read_open_half, write_pairs
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
-from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
+from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.reading import describe_sentence
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 
@@ -37,7 +37,7 @@ def is_held_out(text: str, part: int) -> bool:
 def list_sentences(question: Question, text: str, title: str) -> list[Candidate]:
     """Return the sentences of a passage that the product could quote."""
     source = Source(index=1, title=title, url="https://set.test/", text=text)
-    found = find_candidates(question, [source], [read_source_blocks(text)], TermMatcher(question.terms))
+    found = find_candidates(question, [source], [read_source_blocks(text)])
     return [candidate for candidate in found if candidate.has_usable_form]
 
 

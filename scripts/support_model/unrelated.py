@@ -24,9 +24,9 @@ async def is_supported(claim: str, text: str, model: OnnxSupportModel) -> tuple[
     """Return whether the claim is called supported: by words alone, and with the support model."""
     checker = CitationChecker([Source(index=1, title="", url="https://set.test/", text=text)], "en")
     by_words = any(citation.verdict == "supported" for citation in checker.check(cite(claim)).citations)
-    doubts = checker.list_doubts(MAX_DOUBTS)
+    doubts = checker.doubts.list_open(MAX_DOUBTS)
     for doubt, log_odds in zip(doubts, await model.score([(d.claim, d.passage) for d in doubts]), strict=True):
-        checker.record_log_odds(doubt, log_odds)
+        checker.doubts.record_log_odds(doubt, log_odds)
     return by_words, any(citation.verdict == "supported" for citation in checker.check(cite(claim)).citations)
 
 

@@ -6,7 +6,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
-from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
+from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.rendering import render_rows
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 from modules.llm_platform.domain.extractive.tables import RowsFound, find_named_rows, find_rows, pick_asked_cells
@@ -31,7 +31,7 @@ ORDERS = """| Bestellung | Kunde | Menge | Einzelpreis_EUR | Lieferdatum |
 
 def candidates_in(text: str, asked: Question, *, is_whole: bool = True) -> list[Candidate]:
     source = Source(index=1, title="boats", url="https://a.example/", text=text, is_whole=is_whole)
-    return find_candidates(asked, [source], [read_source_blocks(text)], TermMatcher(asked.terms))
+    return find_candidates(asked, [source], [read_source_blocks(text)])
 
 
 def found_in(text: str, question: str, language: str = "en", *, is_whole: bool = True) -> RowsFound | None:
@@ -199,7 +199,7 @@ def found_in_tables(question: str, *texts: str) -> RowsFound | None:
         for number, text in enumerate(texts, 1)
     ]
     blocks = [read_source_blocks(text) for text in texts]
-    return find_rows(asked, find_candidates(asked, sources, blocks, TermMatcher(asked.terms)))
+    return find_rows(asked, find_candidates(asked, sources, blocks))
 
 
 EXTRAS = """| Item | Price | Note |

@@ -116,7 +116,7 @@ def _compare_words_alone(response: ResearchResponse, checker: CitationChecker, s
     is_read = any(citation.checked_by == "encoder" for citation in response.citations)
     differing = {_place(one) for one in checked.citations} ^ {_place(one) for one in response.citations}
     needs_model = is_read or any(map(trailing.may_cite, differing))
-    doubts = checker.list_doubts(MAX_SEALED_CITATIONS) if needs_model else ()
+    doubts = checker.doubts.list_open(MAX_SEALED_CITATIONS) if needs_model else ()
     return _ByWords(text, checked, trailing, doubts, is_read, needs_model)
 
 

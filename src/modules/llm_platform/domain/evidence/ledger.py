@@ -18,7 +18,7 @@ from modules.llm_platform.domain.extractive.candidates import (
     make_relevance,
 )
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
-from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
+from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
 from modules.llm_platform.domain.extractive.sentences import Sentence, read_source_blocks
 from modules.llm_platform.domain.extractive.voices import find_sides
@@ -63,7 +63,7 @@ class ReadRow:
 
     @cached_property
     def addresses(self) -> tuple[str, ...]:
-        """The addresses of the passages that bear on it, which only a run that goes on asks for."""
+        """The addresses of the sources that bear on it, which only a run that goes on asks for."""
         statements = list_best_statements(self.chains, 2 * MAX_QUOTES)
         return tuple(dict.fromkeys(statement.candidate.source.url for statement in statements))
 
@@ -76,7 +76,6 @@ class LedgerReader:
 
     def __init__(self, questions: Sequence[str], language: str) -> None:
         self._questions = [read_question(question, detect_language(question) or language) for question in questions]
-        self._matchers = [TermMatcher(question.terms) for question in self._questions]
         self._relevance = make_relevance(self._questions)
         self._language = language
         self._sources: dict[tuple[str, str, str, str | None], SourceNames] = {}  # address, title, text, date
@@ -90,7 +89,7 @@ class LedgerReader:
         rows: list[ReadRow] = []
         for number, question in enumerate(self._questions):
             candidates = [self._compare_source(number, source, rank) for rank, source in enumerate(known)]
-            rows.append(_read_row(Statements(question, known, candidates, self._matchers[number]), rounds))
+            rows.append(_read_row(Statements(question, known, candidates), rounds))
         return tuple(rows)
 
     def _names(self, source: Source) -> SourceNames:
@@ -103,8 +102,7 @@ class LedgerReader:
     def _compare_source(self, number: int, source: SourceNames, rank: int) -> list[Candidate]:
         key = number, id(source)
         if key not in self._candidates:
-            question, matcher = self._questions[number], self._matchers[number]
-            self._candidates[key] = list_candidates(source.sentences, rank, question, matcher)
+            self._candidates[key] = list_candidates(source.sentences, rank, self._questions[number])
         for candidate in self._candidates[key]:
             candidate.rank = rank
         return self._candidates[key]

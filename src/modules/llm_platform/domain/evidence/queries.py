@@ -1,17 +1,17 @@
-"""The further queries of a question: a name that the best passages bring in, with the words that they leave open."""
+"""The further queries of a question: a name that the best sources bring in, with the words that they leave open."""
 
 from dataclasses import dataclass
 
-from modules.llm_platform.domain.evidence.statements import HAS_TERM, Name, Passage, Statements
+from modules.llm_platform.domain.evidence.statements import HAS_TERM, Name, SourceStatements, Statements
 from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-PASSAGES = 6  # best passages whose names are searched for
-RANK_STEP = 0.02  # each rank of a passage divides its value further by this
+SOURCES = 6  # best sources whose names are searched for
+RANK_STEP = 0.02  # each rank of a source divides its value further by this
 POSITION_STEP = 0.15  # each sentence before a name divides its value further by this
 MAX_POSITION = 8
 BASE = 0.3  # value of a name in a sentence without a word of the question
-TITLE_SHARE = 0.6  # value of the title of a passage, as a name
+TITLE_SHARE = 0.6  # value of the title of a source, as a name
 MAX_ROUND_QUERY_CHARS = 200
 MAX_FACT_WORDS = 16  # words of a sentence that a query repeats
 
@@ -31,16 +31,16 @@ class NamedQuery:
 
 
 def list_further_queries(statements: Statements) -> list[NamedQuery]:
-    """Return a query for each name, best first, with the words of the question that the name's passage lacks."""
-    best: dict[str, tuple[float, str, str]] = {}  # keyed by folded name: value, name, words that its passage lacks
+    """Return a query for each name, best first, with the words of the question that the name's source lacks."""
+    best: dict[str, tuple[float, str, str]] = {}  # keyed by folded name: value, name, words that its source lacks
     valued = sorted(
-        ((passage.value / (1 + RANK_STEP * passage.rank), passage) for passage in statements.passages),
+        ((source.value / (1 + RANK_STEP * source.rank), source) for source in statements.sources),
         key=lambda pair: -pair[0],
     )
-    for value, passage in valued[:PASSAGES]:
+    for value, source in valued[:SOURCES]:
         terms = enumerate(statements.question.terms)
-        left_open = " ".join(term.word for number, term in terms if passage.credits.get(number, 0.0) < HAS_TERM)
-        for name, share in _names(passage, left_open, statements):
+        left_open = " ".join(term.word for number, term in terms if source.credits.get(number, 0.0) < HAS_TERM)
+        for name, share in _names(source, left_open, statements):
             if name.folded not in best or best[name.folded][0] < value * share:
                 best[name.folded] = (value * share, name.text, left_open)
     return [
@@ -49,16 +49,16 @@ def list_further_queries(statements: Statements) -> list[NamedQuery]:
     ]
 
 
-def _names(passage: Passage, left_open: str, statements: Statements) -> list[tuple[Name, float]]:
-    """Return the names of a passage, each with its share of the passage's value.
+def _names(source: SourceStatements, left_open: str, statements: Statements) -> list[tuple[Name, float]]:
+    """Return the names of a source, each with its share of the source's value.
 
     Where no word is left open, but a figure at most, the first word of a sentence or of a row is no name: `Yes` and `Below`
     have a capital because they stand there.
     """
-    title = passage.title
+    title = source.title
     found = [(title, TITLE_SHARE)] if statements.is_new(title) else []
     has_words = any(map(str.isalpha, left_open))
-    for statement in passage.statements:
+    for statement in source.statements:
         share = (BASE + statement.value) / (1 + POSITION_STEP * min(statement.position, MAX_POSITION))
         found += [(name, share) for name in statements.names(statement) if has_words or not statement.begins_with(name)]
     return found

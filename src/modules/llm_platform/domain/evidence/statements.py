@@ -9,7 +9,7 @@ from functools import cached_property
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, match_terms
-from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Question, TermMatcher
+from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Question
 from modules.llm_platform.domain.extractive.scoring import weigh_terms
 from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.tokens import fold, normalize, split_words
@@ -111,9 +111,8 @@ class Statements:
         question: Question,
         sources: Sequence[SourceNames],
         candidates: Sequence[Sequence[Candidate]],
-        matcher: TermMatcher,
     ) -> None:
-        """Compare sources with a question. `candidates` are the sentences of each source, compared by the `matcher`."""
+        """Compare sources with a question. `candidates` are the sentences of each source, compared with it."""
         self.question = question
         weights = weigh_terms(question, [candidate for found in candidates for candidate in found]).subject
         strong = [
@@ -122,7 +121,6 @@ class Statements:
         self.weights = [weight * kept for weight, kept in zip(weights, strong, strict=True)] if any(strong) else weights
         self._total = sum(self.weights)
         self._known = frozenset(split_words(question.text)) | load_stop_words(question.language) | load_stop_words("en")
-        self._matcher = matcher
         self.by_source = [
             (
                 source,
@@ -133,9 +131,9 @@ class Statements:
         self.all = [statement for _, statements in self.by_source for statement in statements]
 
     @cached_property
-    def passages(self) -> list[Passage]:
+    def sources(self) -> list[SourceStatements]:
         """The sources that have sentences."""
-        return [self._passage(source, statements) for source, statements in self.by_source if statements]
+        return [self._rate_source(source, statements) for source, statements in self.by_source if statements]
 
     def coverage(self, term_credits: dict[int, float]) -> float:
         """Return the weighted share of the question's terms."""
@@ -153,21 +151,21 @@ class Statements:
         """Return the names of a sentence that the question lacks."""
         return [name for name in statement.found_in.names(statement.position) if self.is_new(name)][:MAX_NAMES]
 
-    def _passage(self, source: SourceNames, statements: list[Statement]) -> Passage:
-        titled = match_terms(source.title.words, self._matcher)
+    def _rate_source(self, source: SourceNames, statements: list[Statement]) -> SourceStatements:
+        titled = match_terms(source.title.words, self.question.matcher)
         term_credits = dict(titled)
         for statement in statements:
             for number, credit in statement.candidate.credits.items():
                 term_credits[number] = max(term_credits.get(number, 0.0), credit)
         asked = [word in self._known for word in source.title.words]
         about = sum(asked) / len(asked) * self.coverage(titled) if asked else 0.0
-        return Passage(
+        return SourceStatements(
             source.title, statements[0].candidate.rank, statements, term_credits, self.coverage(term_credits) + about
         )
 
 
 @dataclass(slots=True, eq=False)
-class Passage:
+class SourceStatements:
     """The sentences of a source, with its title, the terms of the question that it has, and its value.
 
     The value is the share of these terms, and more if the title is asked for.

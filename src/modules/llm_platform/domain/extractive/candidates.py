@@ -2,7 +2,8 @@
 
 `find_candidates` takes a question and sources, and returns one `Candidate` for each sentence. Its `credits` say which terms the
 sentence has, and how much each counts: "The saw weighs 9 kg" has `saw` itself (1.0), and its heading "Weights of tools" has
-another form of `tool` (0.6 times 0.85). `scoring` then turns credits into scores.
+another form of `tool` (0.6 times 0.85). `scoring` then turns credits into scores. What is the same for every question, such as
+the words of a sentence, is in `SentenceForm` and `SourceSentences`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.blocks import Block
@@ -49,6 +51,17 @@ ITEM_WORDS = 25  # a longer list item can be understood without the introduction
 MAX_CODE_LINES = 16
 MAX_CODE_CHARS = 900
 MAX_LIST_ITEMS = 7
+# The credit for a term of the question outside the sentence. In the sentence itself it is 1.
+TITLE_CREDIT = 0.6  # the title or heading above the sentence
+BEFORE_CREDIT = 0.35  # the sentence before
+CODE_CREDIT = 0.85  # the code that the sentence announces
+LONG_CREDIT = 0.35  # long code, or a whole table, because one of its rows is a better answer
+LONG_CODE_WORDS = 30
+CODE_TERMS = 2  # code with this many terms can answer, even if its heading has no term
+MIN_WORDS = 3
+MAX_WORDS = 110
+LANGUAGE_CHARS = 1500  # the beginning of a source from which its language is detected
+PREFIX_CHARS = 4  # paragraphs of long sources are ranked by the first letters of terms
 
 _IS_A = re.compile(
     r"\b(?:(?:is|are|was|were) (?:an?|the|one|any|some)|means|refers to|stands for|(?:ist|sind|war|waren) (?:eine?"
@@ -59,45 +72,6 @@ _IS_A = re.compile(
     re.IGNORECASE,
 )
 _NAMES_ITSELF = re.compile(r"-{1,2}\w|`|[^:]{1,40}: |.{1,40}\s[–—-]+\s")  # an item that begins with its own name
-
-
-def _measure_quality(
-    sentence: Sentence, shown: str, own: Sequence[str], own_credits: Mapping[int, float], question: Question
-) -> float:
-    """Return the factor by which the form of a sentence (completeness, length, kind) multiplies its score."""
-    quality = CUT_QUALITY if not sentence.is_complete else ITEM_QUALITY if sentence.is_item else 1.0
-    if len(own) > LONG_WORDS:
-        quality *= LONG_QUALITY
-    if question.asks_how and sentence.after and sentence.after[0].kind == "code":
-        quality *= CODE_QUALITY
-    if question.asks_what and defines_asked_term(sentence, question):
-        quality *= EXPLANATION_QUALITY
-    elif question.asks_what and own_credits and _says_what_it_is(shown, own, own_credits, question):
-        quality *= DEFINITION_QUALITY
-    return quality
-
-
-def defines_asked_term(sentence: Sentence, question: Question) -> bool:
-    """Return whether a definition list uses the sentence to define what the question names.
-
-    The defined term must be a name of the question, or consist only of words of the question.
-    """
-    if not sentence.term:
-        return False
-    named = {*split_words(sentence.term), *list_symbols(sentence.term)}
-    if any(term.weight >= NAME_WEIGHT and term.word in named for term in question.terms):
-        return True
-    return bool(named) and named <= {term.word for term in question.terms}
-
-
-def _says_what_it_is(shown: str, own: Sequence[str], own_credits: Mapping[int, float], question: Question) -> bool:
-    """Return whether the sentence says what its subject is, and the subject is a term of the question."""
-    copula = _IS_A.search(shown)
-    if not copula or copula.start() > DEFINES_WITHIN_CHARS:
-        return False
-    subject = split_words(shown[: copula.start()])
-    terms = {question.terms[number].word for number in own_credits}
-    return any(word in terms for word in subject[:DEFINES_WITHIN_WORDS]) and len(own) > len(subject) + 2
 
 
 def _choose_lead(sentence: Sentence, language: str) -> str:
@@ -150,20 +124,7 @@ def is_short(code: Block) -> bool:
     return bool(code.text.strip()) and lines <= MAX_CODE_LINES and len(code.text) <= MAX_CODE_CHARS
 
 
-# The credit for a term of the question outside the sentence. In the sentence itself it is 1.
-TITLE_CREDIT = 0.6  # the title or heading above the sentence
-BEFORE_CREDIT = 0.35  # the sentence before
-CODE_CREDIT = 0.85  # the code that the sentence announces
-LONG_CREDIT = 0.35  # long code, or a whole table, because one of its rows is a better answer
-LONG_CODE_WORDS = 30
-CODE_TERMS = 2  # code with this many terms can answer, even if its heading has no term
-MIN_WORDS = 3
-MAX_WORDS = 110
-LANGUAGE_CHARS = 1500  # the beginning of a source from which its language is detected
-PREFIX_CHARS = 4  # paragraphs of long sources are ranked by the first letters of terms
-
-
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class SentenceForm:
     """The properties of a sentence that are the same for every question.
 
@@ -185,14 +146,11 @@ class SentenceForm:
     is_alone: bool
     is_usable: bool
     context: tuple[str, ...]
-    _boilerplate: Boilerplate | None = None
 
-    @property
+    @cached_property
     def boilerplate(self) -> Boilerplate:
-        """The reasons not to quote the sentence. They are found at the first use and kept for all questions."""
-        if self._boilerplate is None:
-            self._boilerplate = find_boilerplate(self.sentence.text)
-        return self._boilerplate
+        """The reasons not to quote the sentence."""
+        return find_boilerplate(self.sentence.text)
 
 
 class SourceSentences:
@@ -238,37 +196,32 @@ class SourceSentences:
         )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Candidate:
-    """A sentence, and how well it matches a question.
+    """A sentence of a source beside a question.
 
-    - `rank` is the position of the source, from 0, and `language` is the language of the source.
+    - `form` is the sentence, and `found_in` has all sentences of its source. `rank` is the position of the source, from 0.
+    - `before` is the candidate right before it.
+    - `announced` are the blocks that the sentence announces, None if they are missing or too long to show.
     - `own_credits` maps the number of each term in the sentence to a credit, 0 to 1.
     - `credits` also counts terms in the title, the heading, the sentence before, and the announced code.
-    - `before` is the candidate right before it.
-    - `has_own_term` is True if the sentence or its lead has a term.
-    - `has_usable_form` is False if the form of the sentence excludes it from all answers.
-    - `attached` are the blocks that the sentence announces.
-    - `source_match` is how well the whole source matches, 0 to 1.
+    - `score_candidates` sets `source_match`, how well the whole source matches, 0 to 1, and `score`.
     """
 
     form: SentenceForm
-    source: Source
+    found_in: SourceSentences
     rank: int
-    language: str
     question: Question
-    matcher: TermMatcher
-    stop_words: frozenset[str]
-    credits: dict[int, float]
-    own_credits: dict[int, float]
     before: Candidate | None
-    has_own_term: bool
-    has_usable_form: bool
-    attached: tuple[Block, ...]
+    announced: tuple[Block, ...] | None
+    own_credits: dict[int, float]
+    credits: dict[int, float]
     source_match: float = 0.0
     score: float = 0.0
-    _is_quotable: bool | None = None
-    _content: frozenset[str] | None = None
+
+    @property
+    def source(self) -> Source:
+        return self.found_in.source
 
     @property
     def sentence(self) -> Sentence:
@@ -283,60 +236,103 @@ class Candidate:
         return self.form.lead
 
     @property
-    def above(self) -> Block | None:
-        return self.form.above
-
-    @property
     def is_dependent(self) -> bool:
         """True if the sentence can only be understood with the sentence before, and has no lead or code instead."""
         return self.form.refers_back and not self.form.lead and self.form.above is None
 
     @property
-    def quality(self) -> float:
-        """The factor by which the form of the sentence multiplies its score."""
-        return _measure_quality(self.sentence, self.form.shown, self.words, self.own_credits, self.question)
+    def attached(self) -> tuple[Block, ...]:
+        """The blocks to show below the sentence."""
+        return self.announced or ()
 
-    @property
-    def is_quotable(self) -> bool:
-        """True if the sentence can be part of an answer. It is computed at the first use and kept."""
-        if self._is_quotable is None:
-            text = self.sentence.text
-            shows_nothing = not self.attached and points_to_exhibit(text, self.question.text)
-            self._is_quotable = (
-                self.has_usable_form
-                and not shows_nothing
-                and not is_question(text)
-                and not self.form.boilerplate.is_unasked(self.question.text)
+    @cached_property
+    def has_own_term(self) -> bool:
+        """True if the sentence or its lead has a term, or the title of a bare answer, or the code that is announced."""
+        matcher, form = self.question.matcher, self.form
+        return (
+            bool(self.own_credits)
+            or (form.is_alone and bool(match_terms(self.found_in.context_words[form.context], matcher)))
+            or (
+                self.sentence.is_announcement
+                and len(match_terms(_list_code_words(self.announced), matcher)) >= CODE_TERMS
             )
-        return self._is_quotable
+        )
 
     @property
+    def has_usable_form(self) -> bool:
+        """False if the form of the sentence excludes it from all answers."""
+        return self.form.is_usable and self.announced is not None
+
+    @cached_property
+    def quality(self) -> float:
+        """The factor by which the form of the sentence (completeness, length, kind) multiplies its score."""
+        sentence, question = self.sentence, self.question
+        quality = CUT_QUALITY if not sentence.is_complete else ITEM_QUALITY if sentence.is_item else 1.0
+        if len(self.words) > LONG_WORDS:
+            quality *= LONG_QUALITY
+        if question.asks_how and sentence.after and sentence.after[0].kind == "code":
+            quality *= CODE_QUALITY
+        if question.asks_what and defines_asked_term(sentence, question):
+            quality *= EXPLANATION_QUALITY
+        elif question.asks_what and self.own_credits and _says_what_it_is(self):
+            quality *= DEFINITION_QUALITY
+        return quality
+
+    @cached_property
+    def is_quotable(self) -> bool:
+        """True if the sentence can be part of an answer."""
+        text, asked = self.sentence.text, self.question.text
+        shows_nothing = not self.attached and points_to_exhibit(text, asked)
+        if shows_nothing or not self.has_usable_form or is_question(text):
+            return False
+        return not self.form.boilerplate.is_unasked(asked)
+
+    @cached_property
     def content(self) -> frozenset[str]:
         """The words that the sentence adds to the question, without function words.
 
         An announcement has the words of what it announces.
         """
-        if self._content is None:
-            own = self.words if not self.lead else split_words(self.sentence.text)
-            if self.sentence.is_announcement:
-                own = _list_code_words(self.attached)
-            kept = (word for word in own if word not in self.stop_words and not self.matcher[word])
-            self._content = frozenset(kept)
-        return self._content
+        own = self.words if not self.lead else split_words(self.sentence.text)
+        if self.sentence.is_announcement:
+            own = _list_code_words(self.announced)
+        matcher, stop_words = self.question.matcher, self.found_in.stop_words
+        return frozenset(word for word in own if word not in stop_words and not matcher[word])
 
 
-def find_candidates(
-    question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]], matcher: TermMatcher
-) -> list[Candidate]:
+def defines_asked_term(sentence: Sentence, question: Question) -> bool:
+    """Return whether a definition list uses the sentence to define what the question names.
+
+    The defined term must be a name of the question, or consist only of words of the question.
+    """
+    if not sentence.term:
+        return False
+    named = {*split_words(sentence.term), *list_symbols(sentence.term)}
+    if any(term.weight >= NAME_WEIGHT and term.word in named for term in question.terms):
+        return True
+    return bool(named) and named <= {term.word for term in question.terms}
+
+
+def _says_what_it_is(candidate: Candidate) -> bool:
+    """Return whether the sentence says what its subject is, and the subject is a term of the question."""
+    shown = candidate.form.shown
+    copula = _IS_A.search(shown)
+    if not copula or copula.start() > DEFINES_WITHIN_CHARS:
+        return False
+    subject = split_words(shown[: copula.start()])
+    terms = {candidate.question.terms[number].word for number in candidate.own_credits}
+    is_about_term = any(word in terms for word in subject[:DEFINES_WITHIN_WORDS])
+    return is_about_term and len(candidate.words) > len(subject) + 2
+
+
+def find_candidates(question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]]) -> list[Candidate]:
     """Return the sentences of all sources in order. `texts` has the blocks of each source."""
     relevance = make_relevance([question])
     read = (
         SourceSentences(source, blocks, question.language, relevance)
         for source, blocks in zip(sources, texts, strict=True)
     )
-    return [
-        found for rank, sentences in enumerate(read) for found in list_candidates(sentences, rank, question, matcher)
-    ]
+    return [found for rank, sentences in enumerate(read) for found in list_candidates(sentences, rank, question)]
 
 
 def make_relevance(questions: Sequence[Question]) -> Callable[[str], int]:
@@ -346,54 +342,40 @@ def make_relevance(questions: Sequence[Question]) -> Callable[[str], int]:
     return lambda text: len(set(pattern.findall(fold(text))))
 
 
-def list_candidates(sentences: SourceSentences, rank: int, question: Question, matcher: TermMatcher) -> list[Candidate]:
+def list_candidates(sentences: SourceSentences, rank: int, question: Question) -> list[Candidate]:
     """Return the sentences of one source, compared with the question."""
+    matcher = question.matcher
     heading_credits = {context: match_terms(found, matcher) for context, found in sentences.context_words.items()}
     asks_for_symbols = bool(list_symbols(question.text))
     candidates: list[Candidate] = []
     for form in sentences.forms:
         sentence = form.sentence
         before = candidates[-1] if candidates and candidates[-1].sentence is sentence.before else None
-        attached = find_attached_blocks(sentence, how=question.asks_how)
-        announced = _list_code_words(attached)
-        announced_credits = match_terms(announced, matcher) if announced else {}
+        announced = find_attached_blocks(sentence, how=question.asks_how)
+        code = _list_code_words(announced)
         own_words = [*form.words, *list_symbols(form.shown)] if asks_for_symbols else form.words
         own_credits = match_terms(own_words, matcher)
         around = (
             (heading_credits[form.context], TITLE_CREDIT),
             (before.credits if before else {}, BEFORE_CREDIT),
-            (announced_credits, _choose_announced_credit(attached, announced)),
+            (match_terms(code, matcher), _choose_announced_credit(announced, code)),
         )
+        all_credits = _add_context(own_credits, around)
         candidates.append(
-            Candidate(
-                form=form,
-                source=sentences.source,
-                rank=rank,
-                language=sentences.language,
-                question=question,
-                matcher=matcher,
-                stop_words=sentences.stop_words,
-                credits=_add_context(own_credits, around),
-                own_credits=own_credits,
-                before=before,
-                has_own_term=bool(own_credits)
-                or (form.is_alone and bool(heading_credits[form.context]))
-                or (sentence.is_announcement and len(announced_credits) >= CODE_TERMS),
-                has_usable_form=form.is_usable and attached is not None,
-                attached=attached or (),
-            )
+            Candidate(form, sentences, rank, question, before, announced, own_credits, credits=all_credits)
         )
     return candidates
 
 
-def _choose_announced_credit(attached: Sequence[Block] | None, announced: Sequence[str]) -> float:
-    """Return the credit for a term in the block that a sentence announces. `announced` are the words of the block."""
-    is_short_code = attached and attached[0].kind == "code" and len(announced) <= LONG_CODE_WORDS
+def _choose_announced_credit(announced: Sequence[Block] | None, words: Sequence[str]) -> float:
+    """Return the credit for a term in the block that a sentence announces. `words` are the words of the block."""
+    is_short_code = announced and announced[0].kind == "code" and len(words) <= LONG_CODE_WORDS
     return CODE_CREDIT if is_short_code else LONG_CREDIT
 
 
-def _list_code_words(attached: Sequence[Block] | None) -> list[str]:
-    return split_words(attached[0].text) if attached and attached[0].kind != "item" else []
+def _list_code_words(announced: Sequence[Block] | None) -> list[str]:
+    """Return the words of announced code, or of an announced table."""
+    return split_words(announced[0].text) if announced and announced[0].kind != "item" else []
 
 
 def _add_context(own: Mapping[int, float], around: Sequence[tuple[Mapping[int, float], float]]) -> dict[int, float]:

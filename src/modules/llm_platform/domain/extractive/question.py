@@ -5,9 +5,12 @@
 for each sentence.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.language import load_stop_words
@@ -78,7 +81,7 @@ class Term:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Question:
     """A question and its terms.
 
@@ -93,6 +96,11 @@ class Question:
     parts: tuple[frozenset[int], ...]
     asks_how: bool
     asks_what: bool
+
+    @cached_property
+    def matcher(self) -> TermMatcher:
+        """Finds the terms among words. It remembers the words that it has seen."""
+        return TermMatcher(self.terms)
 
 
 def read_question(text: str, language: str) -> Question:

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import COLONS, STOPS, WIDE_STOPS, ends_sentence
 from modules.llm_platform.domain.text.tokens import count_tokens
 
-MAX_CLOSEST = 3  # passages
+MAX_CLOSEST = 3  # sentences
 
 _END = re.compile(rf"(?<![{STOPS}{WIDE_STOPS}{COLONS}])([{STOPS}{WIDE_STOPS}{COLONS}]+)\Z")
 _UNSPACED_END = "。！？：」』）"
@@ -89,9 +89,9 @@ def _render_blocks(selection: Selection, messages: Messages) -> list[str]:
     quotes = make_quotes(selection)
     conflict = find_conflict(selection.best)
     if conflict is None:
-        return render_passage(quotes)
+        return render_quotes(quotes)
     quotes_left = [quote for quote in quotes if not any(quote.sentence is side.sentence for side in conflict)]
-    return [render_conflict(find_sides(conflict, selection.candidates), messages), *render_passage(quotes_left)]
+    return [render_conflict(find_sides(conflict, selection.candidates), messages), *render_quotes(quotes_left)]
 
 
 def _render_meanings(found: Meanings, messages: Messages) -> str:
@@ -113,8 +113,8 @@ def render_conflict(sides: tuple[Side, Side], messages: Messages) -> str:
     return "\n".join([messages.disagree, "", *lines])
 
 
-def render_passage(quotes: Sequence[Quote]) -> list[str]:
-    """Return the Markdown blocks of a passage: sentences as paragraphs, table rows as a table, fragments as a list."""
+def render_quotes(quotes: Sequence[Quote]) -> list[str]:
+    """Return the Markdown blocks of quotes: sentences as paragraphs, table rows as a table, fragments as a list."""
     blocks: list[str] = []
     for (_, columns, fragments), group in itertools.groupby(quotes, key=_get_shape):
         members = list(group)

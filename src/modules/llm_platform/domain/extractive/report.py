@@ -17,8 +17,8 @@ from modules.llm_platform.domain.extractive import selection
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.candidates import MIN_WORDS, TITLE_CREDIT, Candidate, find_candidates
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
-from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
-from modules.llm_platform.domain.extractive.rendering import render_conflict, render_passage
+from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.rendering import render_conflict, render_quotes
 from modules.llm_platform.domain.extractive.scoring import get_rank_key, measure_coverage, score_candidates, weigh_terms
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 from modules.llm_platform.domain.extractive.voices import Side, find_sides
@@ -95,8 +95,7 @@ class PassageSelector:
 
     def __init__(self, question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]]) -> None:
         """Compare the sentences of the sources with the question. `texts` has the blocks of each source."""
-        matcher = TermMatcher(question.terms)
-        candidates = find_candidates(question, sources, texts, matcher)
+        candidates = find_candidates(question, sources, texts)
         self._question = question
         self._candidates = candidates
         self._weights = weigh_terms(question, candidates)
@@ -237,7 +236,7 @@ def write_report(
     language: str,
     messages: Messages,
     max_tokens: int,
-    evidence: Passage = (),
+    evidence: Sequence[selection.Quote] = (),
 ) -> str:
     """Return a report in Markdown, of at most about `max_tokens`; empty if no question is answered.
 
@@ -259,7 +258,7 @@ def write_report(
 
 
 def _answer_questions(
-    whole: PassageSelector, parts: Sequence[PassageSelector], evidence: Passage
+    whole: PassageSelector, parts: Sequence[PassageSelector], evidence: Sequence[selection.Quote]
 ) -> tuple[SectionAnswer, list[SectionAnswer | None]]:
     """Return the opening of the report, and the answer to each question; None for a question without one.
 
@@ -310,14 +309,14 @@ def _keep_latin_terms(question: Question) -> Question:
 def _render_report(
     opening: SectionAnswer, sections: Sequence[tuple[str, SectionAnswer | None]], messages: Messages, max_tokens: int
 ) -> str:
-    blocks = [messages.quotes_only, *_take_fitting(_render_passages(opening), round(max_tokens * OPENING_SHARE))]
+    blocks = [messages.quotes_only, *_take_fitting(_render_quotess(opening), round(max_tokens * OPENING_SHARE))]
     missing = [title for title, found in sections if found is None]
     answered = [(title, found) for title, found in sections if found]
     closing = _render_not_found(missing, messages)
     left = max_tokens - count_tokens("\n".join((*blocks, closing)))
     for number, (title, found) in enumerate(answered):
         share = max(MIN_SECTION_TOKENS, left // (len(answered) - number))
-        quoted = _take_fitting(_render_passages(found), share)
+        quoted = _take_fitting(_render_quotess(found), share)
         if found.conflict:
             quoted += [f"### {messages.disagreements}", render_conflict(found.conflict, messages)]
         heading = title.lstrip("# ").rstrip("# ") or "…"
@@ -327,9 +326,9 @@ def _render_report(
     return "\n\n".join([*blocks, closing] if closing else blocks)
 
 
-def _render_passages(found: SectionAnswer) -> list[str]:
+def _render_quotess(found: SectionAnswer) -> list[str]:
     """Return the text of each passage."""
-    return ["\n\n".join(map(_mark_placeholders, render_passage(passage))) for passage in found.passages]
+    return ["\n\n".join(map(_mark_placeholders, render_quotes(passage))) for passage in found.passages]
 
 
 def _mark_placeholders(block: str) -> str:

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.extractive.candidates import (
     measure_overlap,
 )
 from modules.llm_platform.domain.extractive.markup import strip_markup
-from modules.llm_platform.domain.extractive.question import EXACT_WEIGHT, Question, TermMatcher
+from modules.llm_platform.domain.extractive.question import EXACT_WEIGHT, Question
 from modules.llm_platform.domain.extractive.scoring import (
     TermWeights,
     get_rank_key,
@@ -86,8 +86,7 @@ def select_quotes(question: Question, sources: Sequence[Source]) -> list[Quote]:
 
 def choose_by_words(question: Question, sources: Sequence[Source]) -> Selection:
     """Choose the sentences of the sources that have enough of the question's words."""
-    matcher = TermMatcher(question.terms)
-    candidates = find_candidates(question, sources, [read_source_blocks(source.text) for source in sources], matcher)
+    candidates = find_candidates(question, sources, [read_source_blocks(source.text) for source in sources])
     weights = weigh_terms(question, candidates)
     score_candidates(candidates, weights)
     chosen: list[Candidate] = []
@@ -257,5 +256,5 @@ def make_quote(candidate: Candidate, best: Sequence[Candidate]) -> Quote:
     """Return the quote of a candidate, with the indices of other sources among the `best` that have the same words."""
     same = {other.source.index for other in best if other.rank != candidate.rank and other.words == candidate.words}
     return Quote(
-        candidate.sentence, candidate.source, candidate.lead, candidate.above, candidate.attached, sorted(same)
+        candidate.sentence, candidate.source, candidate.lead, candidate.form.above, candidate.attached, sorted(same)
     )

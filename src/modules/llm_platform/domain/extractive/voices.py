@@ -7,10 +7,10 @@ from typing import Final
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.conflicts import says_the_same
 
-NEIGHBOURS: Final = 2  # the passage of a sentence has this many sentences on each side of it
+NEIGHBOURS: Final = 2  # the neighbourhood of a sentence has this many sentences on each side of it
 SHINGLE_WORDS: Final = 3
 SAME_SUBJECT: Final = 0.5  # a voice needs this share of the question's words that the disputed sentence has
-SAME_PASSAGE: Final = 0.8  # passages are copies if they share this much of the shingles of the shorter one
+SAME_TEXT: Final = 0.8  # neighbourhoods are copies if they share this much of the shingles of the shorter one
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,19 @@ def find_sides(conflict: tuple[Candidate, Candidate], candidates: Sequence[Candi
 
 
 def _count_voices(side: Candidate, other: Candidate, candidates: Sequence[Candidate]) -> int:
-    """Return how many sources say what `side` says. Sources with nearly identical passages are one voice."""
+    """Return how many sources say what `side` says. Sources with nearly the same neighbourhood are one voice."""
     of_source = {side.rank: side}
     enough = SAME_SUBJECT * sum(side.credits.values())
     for candidate in candidates:
         shared = sum(min(credit, candidate.credits.get(number, 0.0)) for number, credit in side.credits.items())
         if shared >= enough and says_the_same(candidate, side, other):
             of_source.setdefault(candidate.rank, candidate)
-    passages: list[frozenset[tuple[str, ...]]] = []
+    neighbourhoods: list[frozenset[tuple[str, ...]]] = []
     for candidate in of_source.values():
         shingles = _make_shingles(_list_words_around(candidate, candidates))
-        if all(len(shingles & known) < SAME_PASSAGE * min(len(shingles), len(known)) for known in passages):
-            passages.append(shingles)
-    return len(passages)
+        if all(len(shingles & known) < SAME_TEXT * min(len(shingles), len(known)) for known in neighbourhoods):
+            neighbourhoods.append(shingles)
+    return len(neighbourhoods)
 
 
 def _list_words_around(one: Candidate, candidates: Sequence[Candidate]) -> list[str]:

@@ -9,13 +9,11 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
-from modules.llm_platform.domain.citations.checker import NOUNS_ARE_CAPITALISED
 from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare_source
 from modules.llm_platform.domain.citations.compare.verdicts import Judgement, is_verbatim, judge
-from modules.llm_platform.domain.citations.read.claims import Claim
+from modules.llm_platform.domain.citations.read.claims import Claim, read_claim
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.watch_dtos import WatchReading
-from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from modules.llm_platform.domain.watches.dates_of_the_day import blank_dates_of_the_day
 from modules.llm_platform.domain.watches.statements import cut_statements
@@ -48,9 +46,7 @@ class PageVersion:
     def read_claim(self, quote: str) -> Claim:
         """Return a quote of this page, for comparison with another version."""
         self.check_stop()
-        primary = self.language.partition("-")[0].lower()
-        text = " ".join(blank_dates_of_the_day(quote, self.at).split())
-        return Claim(text, load_stop_words(self.language), capitals_name=primary not in NOUNS_ARE_CAPITALISED)
+        return read_claim(" ".join(blank_dates_of_the_day(quote, self.at).split()), self.language)
 
     def has(self, claim: Claim) -> bool:
         """Return whether the page has the words of the claim in this order."""

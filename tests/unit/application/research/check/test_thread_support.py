@@ -21,7 +21,7 @@ from modules.llm_platform.domain.exceptions import SupportModelError
 SOURCE = Source(index=1, title="", url="https://a.example/1", text="The mill was built in 1742. Its tenant is a baker.")
 CHECKER = CitationChecker([SOURCE], "en")
 CHECKER.check("A baker rents it [1]. They put the mill up long ago [1].")
-DOUBTS = CHECKER.list_doubts(10)
+DOUBTS = CHECKER.doubts.list_open(10)
 GERMAN = replace(DOUBTS[0], claim="Ein Bäcker mietet sie.", is_english=False)
 
 

@@ -23,9 +23,9 @@ OTHER = SOURCE.model_copy(update={"text": "The office is closed in August, as th
 def checked_by_model(answer: str, log_odds: float, source: Source = SOURCE, language: str = "en") -> list[Citation]:
     checker = CitationChecker([source], language)
     checker.check(answer)
-    for doubt in checker.list_doubts(100):
-        checker.record_log_odds(doubt, log_odds)
-    assert not checker.has_doubts
+    for doubt in checker.doubts.list_open(100):
+        checker.doubts.record_log_odds(doubt, log_odds)
+    assert not checker.doubts.has_open
     return list(checker.check(answer).citations)
 
 
@@ -141,9 +141,9 @@ def test_rows_of_tables_in_another_language_are_left_to_the_words() -> None:
 def test_what_no_model_can_read_is_not_asked_for_again() -> None:
     checker = CitationChecker([GERMAN.model_copy(update={"text": f"{GERMAN.text} " * 20})], "de")
     checker.check("Niemand war dafür [1].")
-    assert checker.list_doubts(10) == []
+    assert checker.doubts.list_open(10) == []
     checker.check("Niemand war dafür [1].")
-    assert not checker.has_doubts
+    assert not checker.doubts.has_open
 
 
 @for_each(
@@ -165,20 +165,20 @@ def test_a_long_text_without_a_word_of_the_claim_is_not_read() -> None:
 def test_a_verdict_on_a_text_that_was_replaced_does_not_count() -> None:
     checker = CitationChecker([SOURCE], "en")
     checker.check(PARAPHRASE)
-    (doubt,) = checker.list_doubts(10)
+    (doubt,) = checker.doubts.list_open(10)
     checker.replace_source(OTHER)
     checker.check(PARAPHRASE)
-    checker.record_log_odds(doubt, SURE)
+    checker.doubts.record_log_odds(doubt, SURE)
     (found,) = checker.check(PARAPHRASE).citations
     assert found.checked_by == "words"
-    assert checker.has_doubts  # on the new text
+    assert checker.doubts.has_open  # on the new text
 
 
 def test_dropped_doubts_stay_with_the_words() -> None:
     checker = CitationChecker([SOURCE], "en")
     before = checker.check(PARAPHRASE)
-    checker.drop_doubts()
-    assert checker.list_doubts(10) == []
+    checker.doubts.drop()
+    assert checker.doubts.list_open(10) == []
     assert checker.check(PARAPHRASE) == before
 
 
@@ -195,6 +195,6 @@ def test_the_model_reads_the_quote_and_what_else_fits() -> None:
     text = f"Employees may work remotely. {filler} Their manager must agree to remote days."
     checker = CitationChecker([SOURCE.model_copy(update={"text": text})], "en")
     checker.check("Staff do remote work if a manager has consented to these days [1].")
-    (doubt,) = checker.list_doubts(10)
+    (doubt,) = checker.doubts.list_open(10)
     assert "Their manager must agree to remote days." in doubt.passage
     assert len(doubt.passage) <= 700

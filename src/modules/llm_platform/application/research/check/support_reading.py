@@ -38,14 +38,14 @@ class SupportReading:
     """
 
     def __init__(self, model: ISupportModel, checker: CitationChecker) -> None:
-        self._model, self._checker = model, checker
+        self._model, self._doubts = model, checker.doubts
         self._task: asyncio.Task[None] | None = None
         self._left = MAX_PAIRS
         self.degraded: tuple[Degraded, ...] = ()
 
     def begin(self) -> None:
         """Read the doubts of the sentences that have been checked, in the background."""
-        if (self._task is None or self._task.done()) and self._checker.has_doubts:
+        if (self._task is None or self._task.done()) and self._doubts.has_open:
             self._task = asyncio.create_task(self._read())
 
     async def settle(self) -> None:
@@ -55,7 +55,7 @@ class SupportReading:
 
     async def finish(self, deadline: float) -> bool:
         """Read what is still in doubt. Return whether a verdict may have changed since the last check."""
-        was_busy = self._checker.has_doubts or (self._task is not None and not self._task.done())
+        was_busy = self._doubts.has_open or (self._task is not None and not self._task.done())
         if not was_busy:
             return False
         try:
@@ -72,11 +72,11 @@ class SupportReading:
             await cancel_and_wait(task)
 
     async def _read(self) -> None:
-        while self._checker.has_doubts:
+        while self._doubts.has_open:
             if self._left <= 0:
                 self._give_up(TOO_MANY)
                 return
-            doubts = self._checker.list_doubts(min(PAIRS_AT_ONCE, self._left))
+            doubts = self._doubts.list_open(min(PAIRS_AT_ONCE, self._left))
             self._left -= len(doubts)
             try:
                 scores = await score_doubts(self._model, doubts)
@@ -84,11 +84,11 @@ class SupportReading:
                 self._give_up(f"{error.code}: {error.message}")
                 return
             for doubt, log_odds in zip(doubts, scores, strict=True):
-                self._checker.record_log_odds(doubt, log_odds)
+                self._doubts.record_log_odds(doubt, log_odds)
 
     def _give_up(self, reason: str) -> None:
         """Keep the verdicts of the words for all other sentences, and note the reason."""
         self._left = 0
-        self._checker.drop_doubts()
+        self._doubts.drop()
         if not self.degraded:
             self.degraded = (Degraded(component=self._model.name, reason=reason),)

@@ -27,13 +27,13 @@ ReadSupport = Callable[[Sequence[Doubt]], Sequence[float]]
 def weigh_doubts(checker: CitationChecker, read_support: ReadSupport | None) -> bool:
     """Let the support model decide what the words leave in doubt. Return whether a verdict may have changed."""
     has_read = False
-    while read_support is not None and (doubts := checker.list_doubts(PAIRS_AT_ONCE)):
+    while read_support is not None and (doubts := checker.doubts.list_open(PAIRS_AT_ONCE)):
         scores = read_support(doubts)
         for doubt, log_odds in zip(doubts, scores, strict=False):
-            checker.record_log_odds(doubt, log_odds)
+            checker.doubts.record_log_odds(doubt, log_odds)
         has_read = has_read or bool(scores)
         if len(scores) < len(doubts):
-            checker.drop_doubts()
+            checker.doubts.drop()
     return has_read
 
 

@@ -217,7 +217,7 @@ class Draft:
         """Discard the text so far. A caller that has seen it is told `reason`."""
         was_shown = bool(self._parts) and (self.run.is_streamed or self._is_finished)
         self._begin()
-        self._checker.drop_doubts()
+        self._checker.doubts.drop()
         if self.early is not None:
             self.early.discard()
         if was_shown:

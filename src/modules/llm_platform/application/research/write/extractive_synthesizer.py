@@ -22,7 +22,7 @@ from modules.llm_platform.domain.extractive.reading import (
     keep_nearest,
     list_quotable,
 )
-from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_passage, render_rows
+from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_quotes, render_rows
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, make_quotes
 from modules.llm_platform.domain.extractive.tables import asks_about_rows, find_named_rows, find_rows
@@ -77,12 +77,12 @@ class ExtractiveSynthesizer(ISynthesizer):
         question = read_question(request.question, detect_language(request.question) or request.language)
         is_answered = bool(evidence) and all(row.state == "answered" for row in request.evidence)
         if is_answered and not asks_about_rows(question):
-            return self._answer("\n\n".join(render_passage(evidence)), messages)
+            return self._answer("\n\n".join(render_quotes(evidence)), messages)
         selection = await _run(request, lambda: choose_by_words(question, request.sources))
         if (rows := find_rows(question, selection.candidates)) is not None:
             return self._answer(render_rows(rows, messages), messages)
         if is_answered:
-            return self._answer("\n\n".join(render_passage(evidence)), messages)
+            return self._answer("\n\n".join(render_quotes(evidence)), messages)
         found = find_opening(question, selection.candidates) or find_named_rows(question, selection.candidates)
         if found:
             named = replace(selection, chosen=found)
@@ -131,7 +131,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         """Return the readings with the log-odds of the model. Sentences in a language that the model cannot read have none."""
         by_kind: dict[Kind, list[SentenceReading]] = {}
         for one in readings:
-            by_kind.setdefault(choose_kind(question.language, one.candidate.language), []).append(one)
+            by_kind.setdefault(choose_kind(question.language, one.candidate.found_in.language), []).append(one)
         scored = by_kind.pop("near", [])
         for kind, read in by_kind.items():
             pairs = [(question.text, describe_sentence(one.candidate, question)) for one in read]
@@ -177,4 +177,4 @@ def _write_quotes(request: SynthesisRequest, selection: Selection, evidence: Seq
         return render_answer(selection, get_messages(request.language), request.max_tokens)
     quoted = {one.source.url for one in evidence}
     first = [one for one in make_quotes(selection) if one.source.url not in quoted][:1]
-    return "\n\n".join(render_passage([*first, *evidence][: max(len(evidence), MAX_QUOTES)]))
+    return "\n\n".join(render_quotes([*first, *evidence][: max(len(evidence), MAX_QUOTES)]))

@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from modules.llm_platform.domain.citations.compare.alignment import SourceText
 from modules.llm_platform.domain.citations.read.sentences import EMPHASIS, MARKS, AnswerSentence
-from modules.llm_platform.domain.dtos.citation_dtos import DifferenceKind
+from modules.llm_platform.domain.dtos.citation_dtos import Difference, DifferenceKind, TextSpan
 from modules.llm_platform.domain.markdown.markers import LINK_TARGET
 from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
+
+MAX_RECEIPT_WORDS: Final = 4  # more words on one side of a difference are not shown as a pair
 
 _FIGURES = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?")
 _HAN_FIGURES = re.compile("[零〇一二三四五六七八九十百千万亿两点]{1,24}")
@@ -64,7 +67,31 @@ def shift(span: Span, by: int) -> Span:
     return span[0] + by, span[1] + by
 
 
-def find_claimed_place(sentence: AnswerSentence, claimed: Span) -> Span | None:
+def locate_difference(sentence: AnswerSentence, change: Change, source: SourceText) -> Difference | None:
+    """Return the change with its spans in the answer and in the source.
+
+    The result is None if the claim cannot be found in the answer, or if no words of the source replace the words of the
+    claim. It is also None if replaced words or names are too long to be compared: a reader would see two unrelated texts.
+    """
+    claimed = _find_claimed_place(sentence, change.claimed)
+    if claimed is None:
+        return None
+    (start, end), (first, last) = claimed, change.found
+    mine, theirs = sentence.written[start - sentence.start : end - sentence.start], source.text[first:last]
+    if change.kind in ("name", "negation", "other") and change.found in source.spans:
+        return None
+    if change.kind in ("name", "other") and not _is_pair(mine, theirs):
+        return None
+    return Difference(claimed=TextSpan(start=start, end=end), found=TextSpan(start=first, end=last), kind=change.kind)
+
+
+def _is_pair(mine: str, theirs: str) -> bool:
+    """Return whether both are a few words within one sentence, and differ."""
+    is_short = all(0 < len(words.split()) <= MAX_RECEIPT_WORDS and "\n" not in words for words in (mine, theirs))
+    return is_short and ". " not in theirs and mine.casefold() != theirs.casefold()
+
+
+def _find_claimed_place(sentence: AnswerSentence, claimed: Span) -> Span | None:
     """Convert a span of the claim, which has no markup, into a span of the answer.
 
     Return None if the two texts cannot be aligned.

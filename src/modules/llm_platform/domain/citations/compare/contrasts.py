@@ -21,7 +21,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.compare.changes import find_place, find_word
+from modules.llm_platform.domain.citations.compare.changes import Change, find_place, find_word
+from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.numbers import (
@@ -31,7 +32,7 @@ from modules.llm_platform.domain.text.numbers import (
     load_number_words,
     read_value,
 )
-from modules.llm_platform.domain.text.positions import Offset, WordNumber
+from modules.llm_platform.domain.text.positions import Offset, SentenceNumber, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
@@ -49,7 +50,18 @@ _HAN_CLAUSE_END = re.compile(r"[，。；！？,;.!?]|但|而|不过|不過")
 Places = tuple[Span, Span]  # a span of the claim, and the span of the sentence that says otherwise
 
 
-def find_contrast(claim: Claim, sentence: TextFacts) -> Places | None:
+def find_contrast(compared: Comparison) -> Change | None:
+    """Return the opposite in the best sentence; None if another sentence shares the same words and has no opposite."""
+    best, *alike = compared.list_sentences_like_best()
+    found = _compare_with_sentence(compared.claim, compared.read_facts(best))
+    if found is None:
+        return None
+    if any(_compare_with_sentence(compared.claim, compared.read_facts(sentence)) is None for sentence in alike):
+        return None
+    return Change("negation", found[0], compared.locate(best, found[1]))
+
+
+def _compare_with_sentence(claim: Claim, sentence: TextFacts) -> Places | None:
     """Return where a claim and one sentence of its source say opposite things; None if they do not."""
     comparisons: tuple[Callable[[Claim, TextFacts], Places | None], ...] = (
         _compare_quantities,
@@ -63,11 +75,13 @@ def find_contrast(claim: Claim, sentence: TextFacts) -> Places | None:
     return next((found for compare in comparisons if (found := compare(claim, sentence)) is not None), None)
 
 
-def find_replaced_date(claim: Claim, sentence: TextFacts, later: TextFacts) -> Places | None:
-    """Return the date of a claim and the date that replaced it; None if it was not replaced.
-
-    `sentence` has the date of the claim, and `later`, the next sentence, says that it was moved. The second span is in `later`.
-    """
+def find_replaced_date(compared: Comparison) -> Change | None:
+    """Return the new date if the sentence after the best one says that the date of the claim was moved."""
+    claim, best = compared.claim, compared.passage.sentences[0]
+    behind = SentenceNumber(best + 1)
+    if behind >= len(compared.source.spans):
+        return None
+    sentence, later = compared.read_facts(best), compared.read_facts(behind)
     replaced = load_words("contrasts", "replaced")
     if replaced.isdisjoint(later.folded) or not replaced.isdisjoint(claim.facts.folded):
         return None
@@ -77,7 +91,7 @@ def find_replaced_date(claim: Claim, sentence: TextFacts, later: TextFacts) -> P
     if changed is None:
         return None
     own, other = changed
-    return find_place(claim.text, own), find_place(later.text, other)
+    return Change("date", find_place(claim.text, own), compared.locate(behind, find_place(later.text, other)))
 
 
 def _compare_quantities(claim: Claim, sentence: TextFacts) -> Places | None:

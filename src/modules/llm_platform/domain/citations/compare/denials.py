@@ -1,4 +1,4 @@
-"""Find where a claim and a sentence of its source deny each other.
+"""Find where a claim and its source deny each other.
 
 "The lock was forced" is denied by "There is no evidence that the lock was forced", and "The gate is open" by "The gate is
 closed".
@@ -7,7 +7,8 @@ closed".
 from collections.abc import Sequence
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.changes import find_word
+from modules.llm_platform.domain.citations.compare.changes import Change, find_word
+from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.negation import (
     contradicts_unspaced,
@@ -24,10 +25,24 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 SAME_STATEMENT: Final = 0.9  # a sentence with this share of the claim's content words says the same but for a negation
 
 
-def is_denied(claim: Claim, sentence: TextFacts) -> bool:
+def find_denial(compared: Comparison) -> Change | None:
+    """Return where one of the best sentences denies the claim, or where the passage has an opposite word."""
+    claim, passage = compared.claim, compared.passage_facts
+    for sentence in compared.passage.sentences:
+        facts = compared.read_facts(sentence)
+        if _is_denied(claim, facts):
+            claimed, found = _locate_denial(claim, facts)
+            return Change("negation", claimed, compared.locate(sentence, found))
+    if _has_undenied_opposite(claim, passage):  # in another sentence of the passage
+        claimed, found = _locate_denial(claim, passage)
+        return Change("negation", claimed, compared.locate_in_passage(found))
+    return None
+
+
+def _is_denied(claim: Claim, sentence: TextFacts) -> bool:
     """Return whether only one of the two denies the same predicate, or whether they have opposite words."""
     mine, theirs = claim.denied_words, sentence.denied_words
-    if has_undenied_opposite(claim, sentence) or _is_negated_copy(claim, sentence):
+    if _has_undenied_opposite(claim, sentence) or _is_negated_copy(claim, sentence):
         return True
     if _denies_rest(claim, sentence):
         return True
@@ -38,7 +53,7 @@ def is_denied(claim: Claim, sentence: TextFacts) -> bool:
     )
 
 
-def has_undenied_opposite(claim: Claim, facts: TextFacts) -> bool:
+def _has_undenied_opposite(claim: Claim, facts: TextFacts) -> bool:
     """Return whether the two have opposite words between the same neighbours, and neither word is denied."""
     return has_opposite(_remove_words(claim.denied_words, claim.keys), _remove_words(facts.denied_words, facts.folded))
 
@@ -74,7 +89,7 @@ def _remove_words(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
     return [word for word in words if word not in denied] if denied else words
 
 
-def find_denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
+def _locate_denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
     """Return where a claim and a sentence deny each other: the negation in one of them, or the opposite words in both."""
     known = load_negation_words()
     mine = _find_first(claim.facts.folded, known.negators)

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
+from modules.llm_platform.domain.citations.compare.changes import Change, find_words
+from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import is_unspaced, list_unspaced_function_signs
 from modules.llm_platform.domain.text.numbers import PERCENT, is_same_number
@@ -25,6 +27,28 @@ MIN_COPIED_SHARE: Final = 0.5
 MIN_REPLACING_CHARS, MAX_REPLACING_CHARS = 2, 4
 
 Replaced = tuple[list[str], list[str]]  # content words of the claim, and the words of the source that they replace
+
+
+def find_replacement(compared: Comparison) -> Change | None:
+    """Return the first replaced words of a claim that otherwise copies a sentence; None if it is no such copy."""
+    for sentence in compared.passage.sentences:
+        facts = compared.read_facts(sentence)
+        if pairs := find_replaced_words(compared.claim, facts):
+            mine, theirs = pairs[0]
+            found = compared.locate(sentence, find_words(facts.text, theirs))
+            return Change("other", find_words(compared.claim.text, mine), found)
+    return None
+
+
+def is_word_replaced(compared: Comparison) -> bool:
+    """Return whether the claim copies a sentence of the passage, with a word or two replaced."""
+    claim, passage = compared.claim, compared.passage
+    for sentence in passage.sentences:
+        missing = (claim.content & ~passage.masks[sentence]).bit_count()
+        if missing <= MAX_REPLACING_WORDS and find_replaced_words(claim, compared.read_facts(sentence)):
+            return True
+    best = map(compared.read_facts, passage.sentences)
+    return not claim.text.isascii() and any(_is_run_replaced(claim, facts) for facts in best)
 
 
 def find_replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
@@ -69,7 +93,7 @@ def _is_swapped(mine: list[str], theirs: list[str], replaced: Sequence[Replaced]
     return bool(mine) and any(own and set(mine) <= set(other) and set(own) <= set(theirs) for own, other in replaced)
 
 
-def is_run_replaced(claim: Claim, sentence: TextFacts) -> bool:
+def _is_run_replaced(claim: Claim, sentence: TextFacts) -> bool:
     """Return whether a claim in a script without blanks copies the sentence, with a few characters replaced."""
     mine, theirs = claim.text, sentence.text
     if not any(is_unspaced(word.key) for word in claim.words):

@@ -8,7 +8,10 @@ from functools import cache
 from math import exp, log1p
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.compare.facts import FactComparison
+from modules.llm_platform.domain.citations.compare.changed_names import count_missing_names
+from modules.llm_platform.domain.citations.compare.changed_numbers import count_missing_numbers
+from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.replaced_words import is_word_replaced
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.text.data_files import load_data
 
@@ -47,16 +50,16 @@ def read_weights() -> Weights:
     return Weights(data["bias"], Features(**data["features"]), data["partial"], data["supported"], data["refuted"])
 
 
-def compute_features(compared: FactComparison) -> Features:
+def compute_features(compared: Comparison) -> Features:
     """Return the features of a claim and the passage that fits it best."""
     claim = compared.claim
     return Features(
         grams=_measure_shared_grams(claim.facts.normalized, compared.passage_facts.normalized),
         weakest_clause=_measure_weakest_clause(claim, compared.passage.matched),
         numbers=log1p(len(claim.numbers)),
-        missing_numbers=log1p(compared.missing_numbers),
-        missing_names=log1p(compared.missing_names),
-        replaced=float(compared.is_word_replaced()),
+        missing_numbers=log1p(count_missing_numbers(compared)),
+        missing_names=log1p(count_missing_names(compared)),
+        replaced=float(is_word_replaced(compared)),
     )
 
 

@@ -8,13 +8,15 @@ source lacks a number of the claim, or gives its act to another subject, the cla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.alignment import Passage, SourceText
 from modules.llm_platform.domain.citations.compare.changes import Change
-from modules.llm_platform.domain.citations.compare.facts import FactComparison
+from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.facts import find_change, is_partial_at_best
+from modules.llm_platform.domain.citations.compare.replaced_words import find_replacement
 from modules.llm_platform.domain.citations.compare.score import compute_features, compute_probability, read_weights
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.citations.read.words import is_unspaced
@@ -114,9 +116,38 @@ def judge(claim: Claim, source: SourceText, language: str, cells: Sequence[tuple
     if not cells or judgement.verdict not in ("partial", "unsupported"):
         return judgement
     judged = tuple(_judge_cell(*cell, source, language) for cell in cells)
-    weakest = min(judged, key=lambda cell: RANK[cell.verdict])
+    weakest = min(judged, key=_get_rank)
     is_copied = all(cell.is_verbatim for cell in judged)
     return replace(weakest, quote=judgement.quote, cells=judged, change=None, is_verbatim=is_copied)
+
+
+def judge_clauses(
+    whole: Judgement, clauses: Iterable[Claim], source: SourceText, language: str, *, is_all_cited: bool
+) -> Judgement:
+    """Return `whole`, the judgement on a sentence, or the judgement on its weakest clause if that is better.
+
+    A source that is cited in the middle of a sentence may support only its clause. `clauses` are the ones that cite the source.
+    If another clause has no marker (`is_all_cited` is False), the sentence is partial at best.
+    """
+    if whole.verdict not in ("partial", "unsupported"):
+        return whole
+    weakest = min((judge(clause, source, language) for clause in clauses), key=_get_rank)
+    better = max(whole, _extend_to_sentence(weakest, is_all_cited=is_all_cited), key=_get_rank)
+    return better if is_all_cited else replace(better, highest="partial")
+
+
+def _extend_to_sentence(clause: Judgement, *, is_all_cited: bool) -> Judgement:
+    """Turn the judgement on a clause into a judgement on its sentence.
+
+    The change is dropped, because its offsets count from the beginning of the clause.
+    """
+    if clause.verdict == "supported" and not is_all_cited:
+        clause = replace(clause, verdict="partial", score=round(min(clause.score, read_weights().supported), 2))
+    return replace(clause, change=None, is_verbatim=False)
+
+
+def _get_rank(judgement: Judgement) -> int:
+    return RANK[judgement.verdict]
 
 
 def _judge_cell(cell: Claim, with_heads: Claim, source: SourceText, language: str) -> Judgement:
@@ -141,12 +172,12 @@ def _judge_claim(claim: Claim, source: SourceText, language: str) -> Judgement:
 
 
 def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
-    compared, limits = FactComparison(claim, source, passage), read_weights()
+    compared, limits = Comparison(claim, source, passage), read_weights()
     features = compute_features(compared)
     score = compute_probability(features)
-    change = compared.find_change()
-    is_partial_at_best = compared.is_partial_at_best()
-    if score >= limits.supported and not change and not is_partial_at_best:
+    change = find_change(compared)
+    is_partial = is_partial_at_best(compared)
+    if score >= limits.supported and not change and not is_partial:
         return Judgement("supported", round(score, 2), passage.span)
     is_unsupported = change is not None or score < limits.partial
     highest_score = limits.refuted if is_unsupported else limits.supported
@@ -155,8 +186,8 @@ def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage) -> Judge
         round(min(score, highest_score), 2),
         passage.span,
         is_refuted=change is not None,
-        change=change or (compared.find_replacement() if features.replaced else None),
-        highest="partial" if is_partial_at_best else "supported",
+        change=change or (find_replacement(compared) if features.replaced else None),
+        highest="partial" if is_partial else "supported",
     )
 
 
@@ -170,11 +201,11 @@ def score_support(claim: Claim, source: SourceText, least: float) -> float:
         return 0.0
     if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
         return 1.0
-    compared = FactComparison(claim, source, passage)
+    compared = Comparison(claim, source, passage)
     score = compute_probability(compute_features(compared))
-    if score < read_weights().supported or round(score, 2) < least or compared.is_partial_at_best():
+    if score < read_weights().supported or round(score, 2) < least or is_partial_at_best(compared):
         return 0.0
-    return 0.0 if compared.find_change() else round(score, 2)
+    return 0.0 if find_change(compared) else round(score, 2)
 
 
 def _spare_foreign_claim(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:

@@ -1,0 +1,95 @@
+"""Find a name or identifier of a claim that its source changes, and count the ones that it lacks.
+
+"The bridge of Keller" is refuted by "the bridge of Strabag", and `wait_time` by `lock_time` where the source says the same.
+"""
+
+from modules.llm_platform.domain.citations.compare.bindings import (
+    find_program_name,
+    is_of_another_entry,
+    list_program_names,
+)
+from modules.llm_platform.domain.citations.compare.changes import Change, find_word
+from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
+from modules.llm_platform.domain.citations.read.words import IDENTIFIER
+from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.positions import ClaimWordNumber, WordNumber
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+
+
+def find_changed_name(compared: Comparison) -> Change | None:
+    """Return the first name or identifier of the claim that the source changes."""
+    claim, forms_of_address = compared.claim, load_words("connectives", "forms_of_address")
+    for position, word in enumerate(claim.words):
+        found = None
+        if word.is_content and word.is_identifier:
+            found = _find_other_identifier(compared, ClaimWordNumber(position))
+        elif word.is_content and word.written[0].isupper() and word.key not in forms_of_address:
+            found = _find_other_name(compared, ClaimWordNumber(position))
+        if found is not None:
+            start = claim.offsets[position]
+            return Change("name", (start, start + len(word.written)), found)
+    return None
+
+
+def _find_other_identifier(compared: Comparison, position: ClaimWordNumber) -> Span | None:
+    """Return the span of the identifier that the source has instead; None if the source confirms the claim's identifier.
+
+    If the source has no other identifier there, return the span of the sentence that should have it.
+    """
+    word = compared.claim.words[position]
+    best = compared.source.spans[compared.passage.sentences[0]]
+    if not compared.source.knows(word.key, word.written):
+        return best
+    if word.written.isalnum() and IDENTIFIER.match(word.written):
+        return None  # the word is an abbreviation, or a name such as OpenAI
+    for sentence in compared.find_sentences_lacking(position):
+        facts = compared.read_facts(sentence)
+        if others := list_program_names(facts.text).difference(compared.claim.keys):
+            return compared.locate(sentence, find_program_name(facts.text, min(others)))
+    sentences = map(compared.read_facts, compared.passage.sentences)
+    is_elsewhere = any(is_of_another_entry(compared.claim, position, sentence) for sentence in sentences)
+    return best if is_elsewhere else None
+
+
+def _find_other_name(compared: Comparison, position: ClaimWordNumber) -> Span | None:
+    """Return the span of another name that the source has beside the same word: "of Keller", "of Strabag"."""
+    word, sentences = compared.claim.words[position], compared.passage.sentences
+    if compared.source.knows(word.key, word.written):
+        sentences = tuple(compared.find_sentences_lacking(position))
+    for sentence in sentences:
+        facts = compared.read_facts(sentence)
+        if (name := find_replacing_name(compared.claim, position, facts)) is not None:
+            return compared.locate(sentence, find_word(facts.text, name))
+    return None
+
+
+def count_missing_names(compared: Comparison) -> int:
+    """Return how many names and identifiers of the claim are missing in the whole source."""
+    names = (word for word in compared.claim.words if word.is_name or word.is_identifier)
+    return sum(not compared.source.knows(word.key, word.written) for word in names)
+
+
+def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFacts) -> WordNumber | None:
+    """Return the position of a name that the source has instead of the claim's name at `position`; None if there is none.
+
+    Both names stand beside the same word. In languages that capitalise all nouns, the first word of a claim is not compared.
+    """
+    if not position and not claim.capitals_name:
+        return None
+    keys, folded, articles = claim.keys, facts.folded, load_words("connectives", "articles")
+    before, after = keys[max(0, position - 1) : position], keys[position + 1 : position + 2]
+    beside = [(at + 1, at + 1) for at, word in enumerate(folded[:-1]) if word in before and word not in articles]
+    beside += [(at - 1, at) for at, word in enumerate(folded) if at and word in after and word not in articles]
+    return next(
+        (
+            WordNumber(name)
+            for name, later in beside
+            if facts.content[name]
+            and later not in facts.sentence_starts
+            and facts.words[name][0].isupper()
+            and not is_form_of_any(folded[name], keys)
+        ),
+        None,
+    )

@@ -1,0 +1,181 @@
+"""Find a number or date of a claim that its source changes, and count the numbers that it lacks.
+
+"The fort has 12 gates" is refuted by "The fort has 14 gates", a number of the same kind: with the same unit or the same word
+before it, or a year like it. "12 feet" is also refuted by "12 metres".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+from modules.llm_platform.domain.citations.compare.changes import Change, find_figures, find_place, find_word
+from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.table_rows import find_other_cell
+from modules.llm_platform.domain.citations.read.claims import ClaimNumber
+from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.numbers import PERCENT, Reading, find_other_date
+from modules.llm_platform.domain.text.positions import Offset
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import is_same_word, normalize_unit
+
+WORD_BEFORE_CHARS: Final = 24  # the word before a number is searched in this many characters
+MAX_COMPUTED: Final = 12  # numbers of a passage
+MAX_LISTED_COUNT: Final = 4  # "three ways" may count what the passage lists
+
+_UNIT = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?[\s\u00a0-]*(°?[^\W\d_]+|[%€$£°])?")
+_YEAR = re.compile(r"(?:1[1-9]|20|21)[0-9]{2}\Z")
+_LAST_WORD = re.compile(r"([^\W_]+)\W*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberKind:
+    """The kind of a number.
+
+    - `before` is the word before the number, and `unit` its unit, both case-folded; empty if there is none.
+    - `is_year` is True if the number may be a year.
+    """
+
+    before: str
+    unit: str
+    is_year: bool
+
+    def is_like(self, other: _NumberKind) -> bool:
+        if self.is_year and other.is_year:
+            return True
+        if self.unit and other.unit and is_same_word(self.unit, other.unit):
+            return True
+        return bool(self.before) and self.before == other.before
+
+
+def find_changed_number(compared: Comparison) -> Change | None:
+    """Return the first number of the claim that the source changes."""
+    for number in compared.claim.numbers:
+        if _is_computed(compared, number):
+            continue
+        change = _find_changed_count(compared, number) if number.spelled else _find_changed_figures(compared, number)
+        if change:
+            return change
+    return None
+
+
+def _find_changed_count(compared: Comparison, number: ClaimNumber) -> Change | None:
+    """Return the change of a number in words if the passage counts the noun differently: "two gates", "three gates"."""
+    if _has_in_passage(compared, number.reading):
+        return None
+    number_end = number.offset + len(number.spelled) - 1
+    words = zip(compared.claim.words, compared.claim.offsets, strict=True)
+    noun = next((word.key for word, start in words if start > number_end and word.is_content), None)
+    counted = compared.passage_facts.find_counted(noun)
+    if counted is None:
+        return None
+    found = compared.locate_in_passage(find_word(compared.passage_facts.text, counted))
+    return Change("number", find_figures(compared.claim.text, number.offset), found)
+
+
+def _find_changed_figures(compared: Comparison, number: ClaimNumber) -> Change | None:
+    """Return the change of a number in figures: another unit, or another number of the same kind in a sentence about it.
+
+    It is reported as a change of a date if both numbers may be years.
+    """
+    claim, (reading, offset, _) = compared.claim, number
+    cell = find_other_cell(claim, reading, compared.source, compared.passage.ranked)
+    if cell is not None:
+        return Change("number", find_figures(claim.text, offset), cell)
+    kind = _read_number_kind(claim.text, offset, reading)
+    if (other_offset := _find_other_unit(compared, reading, kind.unit)) is not None:
+        found = compared.locate_in_passage(_find_number_and_unit(compared.passage_facts.text, other_offset))
+        return Change("number", _find_number_and_unit(claim.text, offset), found)
+    position = claim.find_position(offset)
+    for sentence in compared.find_sentences_lacking(position, lambda facts: not reading.isdisjoint(facts.values)):
+        facts = compared.read_facts(sentence)
+        for other, other_offset in facts.figures:
+            other_kind = _read_number_kind(facts.text, other_offset, other)
+            if kind.is_like(other_kind) and not any(other & mine.reading for mine in claim.numbers):
+                found = compared.locate(sentence, find_figures(facts.text, other_offset))
+                is_date = kind.is_year and other_kind.is_year and not normalize_unit(kind.unit)
+                return Change("date" if is_date else "number", find_figures(claim.text, offset), found)
+    return None
+
+
+def _find_other_unit(compared: Comparison, reading: Reading, unit: str) -> Offset | None:
+    """Return the offset of the number in the passage if it only has other units there: "12 feet", "12 metres"."""
+    own_unit, facts = normalize_unit(unit), compared.passage_facts
+    if not own_unit or not _has_in_passage(compared, reading):
+        return None
+    offsets = [offset for other, offset in facts.figures if other & reading]
+    units = [normalize_unit(_read_number_kind(facts.text, offset, reading).unit) for offset in offsets]
+    return offsets[0] if units and all(units) and own_unit not in units else None
+
+
+def _is_computed(compared: Comparison, number: ClaimNumber) -> bool:
+    """Return whether two numbers of the passage differ by this one, and the claim compares: "24 million more".
+
+    Without a comparing word, a number that happens to equal a difference counts as changed.
+    """
+    if _has_in_passage(compared, number.reading) or load_words("connectives", "comparing").isdisjoint(
+        compared.claim.keys
+    ):
+        return False
+    numbers = sorted(filter(None, map(_parse_number, compared.passage_facts.values)))[:MAX_COMPUTED]
+    differences = {round(larger - smaller, 6) for smaller, larger in combinations(numbers, 2)}
+    return any(_parse_number(value) in differences for value in number.reading)
+
+
+def find_changed_date(compared: Comparison) -> Change | None:
+    """Return the first month, weekday or date of the claim that the passage changes."""
+    found = find_other_date(compared.claim.facts.dated, compared.passage_facts.dated)
+    if found is None:
+        return None
+    own, other = found
+    changed = compared.locate_in_passage(find_place(compared.passage_facts.text, other))
+    return Change("date", find_place(compared.claim.text, own), changed)
+
+
+def count_missing_numbers(compared: Comparison) -> int:
+    """Return how many numbers of the claim are missing in all sentences about the claim."""
+    return sum(not _has_number(compared, number) for number in compared.claim.numbers)
+
+
+def _has_number(compared: Comparison, number: ClaimNumber) -> bool:
+    """Return whether the number, in figures or words, is in the passage or in a sentence that shares much of the claim."""
+    reading, offset, spelled = number
+    if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
+        return True
+    ranked = compared.passage.ranked
+    as_written = compared.source.find_exact_sentences(compared.claim.keys[compared.claim.find_position(offset)])
+    is_one_word = spelled.isalpha() or not spelled
+    if is_one_word and any(as_written >> sentence & 1 for sentence in ranked):
+        return True
+    with_numbers = compared.source.sentences_with_numbers
+    return _has_in_passage(compared, reading) or not all(
+        reading.isdisjoint(compared.read_facts(sentence).values) for sentence in ranked if with_numbers >> sentence & 1
+    )
+
+
+def _has_in_passage(compared: Comparison, reading: Reading) -> bool:
+    return not reading.isdisjoint(compared.passage_facts.values)
+
+
+def _parse_number(value: str) -> float | None:
+    """Return a value of a reading; None for a time or a date."""
+    return float(value) if value.replace(".", "", 1).isdecimal() else None
+
+
+def _read_number_kind(text: str, offset: Offset, reading: Reading) -> _NumberKind:
+    """Return the kind of the number at this offset: in "The wall, 12 feet high", the word `wall` and the unit `feet`."""
+    match = _UNIT.match(text, offset)
+    before = _LAST_WORD.search(text[max(0, offset - WORD_BEFORE_CHARS) : offset])
+    sign = text[max(0, offset - 1) : offset]  # a currency may stand before its number
+    unit = sign if normalize_unit(sign) and not sign.isalnum() else match[1] if match and match[1] else ""
+    if text.endswith("百分之", 0, offset):
+        unit = PERCENT
+    return _NumberKind(before[1].casefold() if before else "", unit.casefold(), any(map(_YEAR.match, reading)))
+
+
+def _find_number_and_unit(text: str, offset: Offset) -> Span:
+    """Return the place of the number at this offset and its unit."""
+    match = _UNIT.match(text, offset)
+    return match.span() if match else find_figures(text, offset)
