@@ -9,7 +9,13 @@ from modules.llm_platform.domain.extractive.candidates import Candidate, find_ca
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.rendering import render_rows
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
-from modules.llm_platform.domain.extractive.tables import RowsFound, find_named_rows, find_rows, pick_asked_cells
+from modules.llm_platform.domain.extractive.tables import (
+    RowsFound,
+    find_named_rows,
+    find_rows,
+    leave_out_other_rows,
+    pick_asked_cells,
+)
 from modules.llm_platform.domain.text.messages import get_messages
 
 BOATS = """# Boats
@@ -356,3 +362,44 @@ def test_the_order_of_day_and_month_is_known_from_the_whole_column(cells: tuple[
 def test_dates_in_an_order_that_is_not_certain_are_not_compared(cells: tuple[str, ...]) -> None:
     assert found_in(measures("Date", *cells), "Which model has the latest date?") is None
     assert found_in(measures("Date", *cells), "Which model has the earliest date?") is None
+
+
+def test_a_row_of_totals_may_begin_with_an_empty_cell() -> None:
+    head = "| Code | Centre | Budget |\n|---|---|---|\n"
+    table = f"{head}| 1 | Lab | 30 |\n| 2 | Shop | 50 |\n| 3 | Van | 20 |\n|  | Total | 100 |\n"
+    assert names(found_in(table, "Which centre has the highest budget?")) == ["2"]
+
+
+def test_a_question_about_something_else_counts_no_rows() -> None:
+    """One word of five stands in the table by accident."""
+    assert names(found_in(BOATS, "How many people insured by the village school sing there?")) is None
+
+
+def test_rows_below_different_headings_are_different_tables() -> None:
+    """The question names the heading."""
+    head = "| Item | 2025 |\n|---|---|\n"
+    income = f"## Income\n\n{head}| Fees | 900 |\n| Gifts | 40 |\n| Sales | 70 |\n"
+    expenses = f"## Expenses\n\n{head}| Rent | 310 |\n| Paint | 20 |\n| Roof | 5 |\n"
+    assert names(found_in(f"{income}\n{expenses}", "Which item of the expenses is the highest in 2025?")) == ["Rent"]
+
+
+def test_a_column_and_its_cell_ask_for_all_rows_with_it() -> None:
+    table = "| Name | Team |\n|---|---|\n| Mia Frey | sales |\n| Ole Moe | stores |\n| Ida Lund | sales |\n"
+    assert named_in(table, "Who is in the sales team?") == ["Mia Frey", "Ida Lund"]
+    assert named_in(table, "Who leads the sales team?") == []
+
+
+@for_each(
+    "question, rows",
+    [
+        ("Who drives the Kangoo AB 12 C?", ["AB 12 C"]),
+        ("Who drives a Kangoo?", ["AB 12 C", "AB 12 D", "XY 7"]),
+        ("Is AB 12 C or XY 7 older?", ["AB 12 C", "XY 7"]),
+    ],
+)
+def test_a_cell_that_one_row_has_leaves_out_the_others(question: str, rows: list[str]) -> None:
+    head = "| Plate | Car | Driver |\n|---|---|---|\n"
+    table = f"{head}| AB 12 C | Kangoo | Moe |\n| AB 12 D | Kangoo | Frey |\n| XY 7 | Golf | Lund |\n"
+    asked = read_question(question, "en")
+    kept = leave_out_other_rows(asked, candidates_in(table, asked))
+    assert [one.sentence.row[0] for one in kept] == rows

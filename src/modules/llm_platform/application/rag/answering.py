@@ -18,7 +18,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text
-from modules.llm_platform.domain.retrieval.whole_table import join_whole_table, wants_whole_table
+from modules.llm_platform.domain.retrieval.whole_table import join_whole_tables, wants_whole_table
 from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host, is_openable
 from shared.exceptions import AppException
@@ -141,9 +141,12 @@ class DocumentLookup:
                 found[doc_id] = LookupResult(passages[0].title, passages[0].url, merged.text, merged.pages)
         return found
 
-    async def find_table(self, doc_id: str) -> str | None:
-        """Return the text of a document of tables; None for any other document. Raises the errors of the store."""
-        return join_whole_table(await self._find_passages(doc_id))
+    async def find_tables(self, doc_id: str, found: str) -> str | None:
+        """Return the tables of a document with all of their rows; None without a table. Raises the errors of the store.
+
+        `found` is the part of its text that a search found.
+        """
+        return join_whole_tables(await self._find_passages(doc_id), found)
 
     async def _find_passages(self, doc_id: str) -> list[Passage]:
         return await self._store.passages(self._collection, doc_id)
@@ -194,18 +197,16 @@ class ContextResolver:
 
         Raises the errors of the store.
         """
-        tables = [
-            passage.document.doc_id
-            for passage in passages
-            if passage.document.doc_id and wants_whole_table(question, [passage.text])
-        ]
-        texts = await _map_concurrently(self._documents.find_table, tables, MAX_CONCURRENT_LOOKUPS)
-        return tuple(
-            replace(passage, text=text, pages=(), is_whole=True)
-            if (text := texts.get(passage.document.doc_id or ""))
-            else passage
-            for passage in passages
-        )
+
+        async def complete(passage: ContextPassage) -> ContextPassage:
+            doc_id = passage.document.doc_id
+            if not doc_id or not wants_whole_table(question, [passage.text]):
+                return passage
+            text = await self._documents.find_tables(doc_id, passage.text)
+            return replace(passage, text=text, pages=(), is_whole=True) if text else passage
+
+        completed = await _map_concurrently(complete, passages, MAX_CONCURRENT_LOOKUPS)
+        return tuple(completed[passage] for passage in passages)
 
     async def _read(self, url: str, until: float) -> Page | AppException:
         try:

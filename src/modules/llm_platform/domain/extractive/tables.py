@@ -5,6 +5,7 @@ answer.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -100,7 +101,7 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     asked, tables = _read_asked(question), _list_tables(candidates)
     matches = [table.count_matches(asked.content) for table in tables]
     most = max(matches, default=0)
-    if not most:
+    if not most or 2 * most < len(asked.content):  # half of the words are about something else
         return None
     nearest = [table for table, count in zip(tables, matches, strict=True) if count == most]
     found = [rows for table in nearest if (rows := _find_answering_rows(table, asked)) is not None]
@@ -126,15 +127,37 @@ def find_named_rows(question: Question, candidates: Sequence[Candidate]) -> list
 
 
 def _matches_whole_question(row: Candidate, content: tuple[str, ...]) -> bool:
-    """Return whether the words name a cell of the row and another column, and no word names anything else."""
+    """Return whether the words name a cell of the row and another column, and no word names anything else.
+
+    The column of the cell is enough if it is not the first one: `Who is in the sales team?` asks for the rows.
+    """
     cells = row.sentence.row
     asked = _find_named_columns(row.sentence.columns, content, in_full=True)
     naming = _find_named_cells(row, content) if asked else ()
-    if not naming or not any(cells[at] for at in asked if at not in naming):
+    asks_for_rows = naming == asked and 0 not in naming
+    if not naming or not (asks_for_rows or any(cells[at] for at in asked if at not in naming)):
         return False
     texts = (row.source.title, row.sentence.heading, *row.sentence.columns, *(cells[at] for at in naming))
     known = [word for text in texts for word in _split_words(text)]
     return all(_is_asked(word, known) for word in content)
+
+
+def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Leave out the rows that the question does not mean: it names a cell that only other rows of their table have.
+
+    `Who drives AB 12 C?` does not ask about the car AB 12 D, though most of its words stand in that row too.
+    """
+    content = tuple(_list_content(question))
+    by_table: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
+    for one in candidates:
+        if one.sentence.row:
+            by_table.setdefault((one.rank, one.sentence.columns), []).append(one)
+    others: set[int] = set()
+    for rows in by_table.values():
+        counts = Counter(cell for row in rows for cell in set(row.sentence.row))
+        named = [any(counts[row.sentence.row[at]] == 1 for at in _find_named_cells(row, content)) for row in rows]
+        others |= {id(row) for row, is_named in zip(rows, named, strict=True) if any(named) and not is_named}
+    return [one for one in candidates if id(one) not in others]
 
 
 def pick_asked_cells(question: Question, row: Candidate) -> list[tuple[str, str]]:
@@ -239,16 +262,22 @@ def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
 
 
 def _list_tables(candidates: Sequence[Candidate]) -> list[_Table]:
-    by_table: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
+    by_table: dict[tuple[int, tuple[str, ...], str], list[Candidate]] = {}
     for candidate in candidates:
         row = candidate.sentence.row
-        if row and candidate.source.is_whole and _load_list("totals").isdisjoint(_split_words(row[0])):
-            by_table.setdefault((candidate.rank, candidate.sentence.columns), []).append(candidate)
+        if row and candidate.source.is_whole and not _is_total(row):
+            key = candidate.rank, candidate.sentence.columns, candidate.sentence.heading
+            by_table.setdefault(key, []).append(candidate)
     return [
         _Table(rows)
         for rows in by_table.values()
         if len(rows) >= MIN_ROWS and all(row.sentence.has_all_rows for row in rows)
     ]
+
+
+def _is_total(row: Sequence[str]) -> bool:
+    name = next(filter(None, row), "")
+    return not _load_list("totals").isdisjoint(_split_words(name))
 
 
 @cache

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.bm25 import make_passage_vector, make_question_vector
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text, merge_passages
-from modules.llm_platform.domain.retrieval.whole_table import TABLE_MARK, join_whole_table, wants_whole_table
+from modules.llm_platform.domain.retrieval.whole_table import TABLE_MARK, join_whole_tables, wants_whole_table
 from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
@@ -269,7 +269,7 @@ class DocumentWebSearch(IWebSearchProvider):
         self._shown[url] = best.doc_id
         if len(self._shown) > MAX_SHOWN:
             del self._shown[next(iter(self._shown))]
-        table = await self._read_table(found, query)
+        table = await self._read_tables(found, query)
         merged = merge_passages(found, query) if table is None else MergedText(table)
         snippet = self.redactor.text(merged.text)
         return WebSearchResultItem(
@@ -283,12 +283,13 @@ class DocumentWebSearch(IWebSearchProvider):
             score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),
         )
 
-    async def _read_table(self, found: Sequence[FoundPassage], query: str) -> str | None:
-        """Return the whole text of a document of tables, for a question that compares or counts its rows; else None."""
+    async def _read_tables(self, found: Sequence[FoundPassage], query: str) -> str | None:
+        """Return the tables of a document with all of their rows, for a question that compares or counts them; else None."""
         if not wants_whole_table(query, (hit.passage.text for hit in found)):
             return None
         with _translate_errors(self._otherwise):
-            return join_whole_table(await self.document(found[0].passage.doc_id))
+            passages = await self.document(found[0].passage.doc_id)
+        return join_whole_tables(passages, merge_passages(found, query).text)
 
     async def _is_whole(self, found: Sequence[FoundPassage], text: str) -> bool:
         """Return whether this text is the whole document. Only documents with a table are looked up: whoever counts rows asks."""

@@ -224,7 +224,7 @@ async def test_closest_rows_of_a_table_stand_below_the_names_of_its_columns() ->
     )
     model = FakeSupportModel(answers=-20.0)
     written = await ExtractiveSynthesizer(FakeSentenceEncoder(lambda question, sentence: 0.0), model).synthesize(
-        SynthesisRequest("Who painted the boat Vega?", sources, "en")
+        SynthesisRequest("Who painted the boats?", sources, "en")
     )
     lines = written.closest.splitlines()
     head = lines.index("| Boat | Berth | Bought |")

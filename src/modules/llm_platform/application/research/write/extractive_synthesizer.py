@@ -25,7 +25,12 @@ from modules.llm_platform.domain.extractive.reading import (
 from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_quotes, render_rows
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, make_quotes
-from modules.llm_platform.domain.extractive.tables import asks_about_rows, find_named_rows, find_rows
+from modules.llm_platform.domain.extractive.tables import (
+    asks_about_rows,
+    find_named_rows,
+    find_rows,
+    leave_out_other_rows,
+)
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
@@ -34,7 +39,7 @@ from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from shared.exceptions import AppException
 
-RULES_VERSION = "17"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "18"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_MARKERS: Final = str.maketrans("[]", "()")
 
 Result = TypeVar("Result")
@@ -104,7 +109,8 @@ class ExtractiveSynthesizer(ISynthesizer):
 
     async def _read(self, selection: Selection) -> tuple[ReadingResult, tuple[Degraded, ...]]:
         """Let the models read the sentences. If a model fails or is late, the words decide."""
-        question, near = selection.question, list_quotable(selection)
+        question = selection.question
+        near = leave_out_other_rows(question, list_quotable(selection))
         if self._encoder is None or not near:
             return ReadingResult(selection, []), ()
         name = self._encoder.name
