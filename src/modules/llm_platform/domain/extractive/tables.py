@@ -101,7 +101,7 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     asked, tables = _read_asked(question), _list_tables(candidates)
     matches = [table.count_matches(asked.content) for table in tables]
     most = max(matches, default=0)
-    if not most or 2 * most < len(asked.content):  # half of the words are about something else
+    if not most or 3 * most < len(asked.content):  # two thirds of the words are about something else
         return None
     nearest = [table for table, count in zip(tables, matches, strict=True) if count == most]
     found = [rows for table in nearest if (rows := _find_answering_rows(table, asked)) is not None]
