@@ -27,9 +27,11 @@ TOPIC_OPTION = "topic."
 REGISTRY_URL = "schema.registry.url"
 REGISTRY_LOGIN = "schema.registry.basic.auth.user.info"
 REGISTERS_SCHEMAS = "auto.register.schemas"
+UNENCODED = "must have special characters of user and password percent-encoded, such as %40 for @ and %2F for /"
 KafkaValue = str | int | float | bool | SecretStr
 
 _URL = re.compile(r"https?://([^\s/?#\\]+@)?[^\s/?#@\\]+(/[^\s?#\\]*)?", re.IGNORECASE)
+_AT_SIGN_BEHIND_HOST = re.compile(r"[a-z]+://[^\s/?#\\]*[\s/?#\\].*@", re.IGNORECASE | re.DOTALL)  # ends a password
 _REDIS_URL = re.compile(r"(?:rediss?://(?:[^\s/?#@\\]*@)?[^\s/?#@\\]+(?:/\d*)?|unix:///[^\s?#@\\]+)(?:\?[^\s#@]*)?")
 _REDIS_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}  # another one may hold a secret
 _SMTP_URL = re.compile(r"smtps?://(?:[^\s/?#@\\]*@)?[^\s/?#@\\]+/?")
@@ -143,6 +145,8 @@ def split_urls(value: Any) -> Any:
 def _check_url(value: str, *, with_user: bool = False) -> str:
     if not value.lower().startswith(("http://", "https://")):
         raise ValueError("must begin with http:// or https://")
+    if with_user and _AT_SIGN_BEHIND_HOST.match(value):
+        raise ValueError(UNENCODED)
     match = _URL.fullmatch(value)
     if match is None:
         raise ValueError("must be a URL with a host and without spaces, ? and #")
@@ -246,7 +250,7 @@ def _clean_database_url(value: Any) -> Any:
         raise ValueError("must begin with postgresql://")
     before_query = text.partition("?")[0]
     if before_query.count("@") > 1 or "@" in before_query.partition("://")[2].partition("/")[2]:  # of a password
-        raise ValueError("must have special characters of user and password percent-encoded, such as %40 for @")
+        raise ValueError(UNENCODED)
     return SecretStr(text.strip())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,34 @@ from tests.fakes.failed_request_store import MAX_BYTES, TTL_DAYS, FailedRequestS
 from tests.support.clock import Clock
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest
+from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result
+from modules.llm_platform.infrastructure.stores.failed_requests.sql import SqlFailedRequestStore
 from modules.llm_platform.infrastructure.stores.failed_requests.sqlite import SqliteFailedRequestStore
+
+
+class StatementLog(SqlFailedRequestStore):
+    """Runs no statement, and lists them."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(max_bytes, TTL_DAYS)
+        self.statements: list[str] = []
+
+    async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
+        work = make()
+        try:
+            while True:
+                self.statements.append(next(work).sql)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
+async def test_sizes_are_rarely_summed_up() -> None:
+    """The first request of a process trims the store, and then one after each hundredth of the limit."""
+    store = StatementLog(1_000_000)
+    for number in range(100):
+        await store.put(FailedRequest("search", f"{number}", "", b"x" * 900))
+    assert sum("sum(size)" in statement for statement in store.statements) == 10
 
 
 class TestMemoryFailedRequestStore(FailedRequestStoreContract):

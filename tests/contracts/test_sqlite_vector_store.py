@@ -154,7 +154,7 @@ async def test_a_read_only_file_is_not_damaged(open_again: OpenAgain, monkeypatc
     await store.aclose()
     connect = sqlite3.connect
 
-    def connect_to_read(path: Path, **options: Any) -> sqlite3.Connection:
+    def connect_to_read(path: Path, *, uri: bool, **options: Any) -> sqlite3.Connection:
         return connect(f"{path.as_uri()}?mode=ro", uri=True, **options)
 
     monkeypatch.setattr(sqlite3, "connect", connect_to_read)
@@ -162,6 +162,41 @@ async def test_a_read_only_file_is_not_damaged(open_again: OpenAgain, monkeypatc
     assert await store.search(COLLECTION_NAME, "cats", None, {}, 1)
     with pytest.raises(VectorStoreUnavailableError, match=r"may not be written.*LLM_PLATFORM_DATA_DIR"):
         await put_document(store, "birds", "birds sing")
+
+
+class ReadOnlyFolder(sqlite3.Connection):
+    """A connection to a file in a folder without the right to write, which root cannot have."""
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        if "journal_mode" in statement:
+            error = sqlite3.OperationalError("attempt to write a readonly database")
+            error.sqlite_errorcode = sqlite3.SQLITE_READONLY_DIRECTORY
+            raise error
+        return super().execute(statement, *values)
+
+
+async def test_a_read_only_folder_is_searched(open_again: OpenAgain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was finished is found, also what was finished later, and a writer is told to look at the folder."""
+    writer = await open_again()
+    await fill_store(writer)
+    await writer.finish(COLLECTION_NAME)
+    await writer.aclose()
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *file, **options: connect(*file, **options, factory=ReadOnlyFolder))
+    store = await open_again()
+    assert await store.search(COLLECTION_NAME, "cats", None, {}, 1)
+    with pytest.raises(VectorStoreUnavailableError, match=r"may not be written.*LLM_PLATFORM_DATA_DIR"):
+        await put_document(store, "birds", "birds sing")
+    assert await store.search(COLLECTION_NAME, "birds", None, {}, 1) == []
+    monkeypatch.undo()
+    writer = await open_again()
+    await put_document(writer, "birds", "birds sing")
+    await writer.finish(COLLECTION_NAME)
+    monkeypatch.setattr(sqlite3, "connect", lambda *file, **options: connect(*file, **options, factory=ReadOnlyFolder))
+    with pytest.raises(VectorStoreUnavailableError):  # a log with changes is there
+        await (await open_again()).search(COLLECTION_NAME, "birds", None, {}, 1)
+    await writer.aclose()
+    assert (await store.search(COLLECTION_NAME, "birds", None, {}, 1))[0].passage.doc_id == "birds"
 
 
 async def test_a_full_disk_is_not_damage(open_again: OpenAgain) -> None:

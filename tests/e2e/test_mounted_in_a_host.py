@@ -183,6 +183,11 @@ async def test_included_routes_answer_on_the_hosts_platform(tmp_path: Path) -> N
         await answers_everywhere(client, "/api")
         described = (await client.get("/openapi.json")).json()["paths"]
         assert {"/api/research", "/api/search", "/api/llm-platform/web-search"} <= set(described)
+        assert not any("head" in operations for operations in described.values())
+        for path in ("/api/research/options", "/api/research", "/api/search?q=search+provider", "/api/research/none"):
+            get, head = [await client.request(method, path) for method in ("GET", "HEAD")]
+            assert (head.status_code, head.headers["content-type"]) == (get.status_code, get.headers["content-type"])
+            assert head.content == b""
         queued = await client.post("/api/research", json={**QUESTION, "background": True})
         assert queued.status_code == 202, queued.text
         assert queued.headers["location"] == f"/api/research/{queued.json()['id']}"

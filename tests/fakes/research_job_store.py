@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 from tests.fakes.tracing import PARENT
 
+from modules.llm_platform.domain.callers.list_cursor import write_cursor
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import (
@@ -512,6 +513,20 @@ class ResearchJobStoreContract:
         assert [job.id for job in await store.page("me", 2)] == ["e", "d"]
         assert [job.id for job in await store.page("me", 9, before="d")] == ["c", "b", "a"]
         assert await store.page("me", 9, before="z") == ()
+
+    async def test_a_list_goes_on_behind_a_removed_entry(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """By its time: the runs and threads before it come next. An id alone says nothing about where it was."""
+        for name in "abcd":
+            await store.add(new_job(name, "me"), MANY)
+            await elapse(1)
+        cursors = {job.id: write_cursor(job.id, job.created_at) for job in await store.page("me", 9)}
+        for name, rest in (("d", "cba"), ("c", "ba")):
+            assert [job.id for job in await store.page("me", 9, before=cursors[name])] == list(rest)
+            await store.delete("me", name)
+            assert [job.id for job in await store.page("me", 9, before=cursors[name])] == list(rest)
+            assert [one.id for one in await store.threads("me", 9, before=cursors[name])] == list(rest)
+            assert await store.page("me", 9, before=name) == ()
+        assert await store.page("you", 9, before=cursors["b"]) == ()
 
     async def test_events_are_read_in_pages(self, store: IResearchJobStore) -> None:
         """Each event has its number and its data; the last page says so."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.support.clock import Clock
 
+from modules.llm_platform.domain.callers.list_cursor import write_cursor
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import FinalStatus
@@ -139,6 +140,16 @@ class WatchStoreContract:
             await store.add(new_watch(watch_id), MANY)
         assert ids(await store.page("", 2)) == ["c", "b"]
         assert ids(await store.page("", 2, before="b")) == ["a"]
+
+    async def test_a_list_goes_on_behind_a_removed_watch(self, store: IWatchStore, clock: Clock) -> None:
+        """By its time. An id alone says nothing about where it was."""
+        for watch_id in "abc":
+            await store.add(new_watch(watch_id), MANY)
+            clock.now += 1
+        last = (await store.page("", 2))[-1]
+        await store.remove("", last.id)
+        assert ids(await store.page("", 2, before=write_cursor(last.id, last.created_at))) == ["a"]
+        assert await store.page("", 2, before=last.id) == ()
 
     async def test_a_watch_is_claimed_once(self, store: IWatchStore, second: IWatchStore, clock: Clock) -> None:
         """Until its lease ends. A new worker asks nothing twice: it gets the same run with the same id."""

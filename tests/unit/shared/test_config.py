@@ -159,6 +159,10 @@ class TestParsing:
             ("SEARXNG_URL", "http://a b", "must be a URL with a host"),
             ("LLM_BASE_URL", "http://127.0.0.1\\@1.1.1.1", "must be a URL with a host"),
             ("LLM_BASE_URL", "http://a.example:99999", "must have a port below 65536"),
+            ("UPSTREAM_PROXY", "http://me:w@o/rd@proxy.example:3128", "percent-encoded"),
+            ("UPSTREAM_PROXY", "http://me:w/rd@proxy.example:3128", "percent-encoded"),
+            ("UPSTREAM_PROXY", "http://me:w#rd@proxy.example:3128", "percent-encoded"),
+            ("SEARXNG_URL", "http://me:w@o/rd@a.example", "percent-encoded"),
             ("REDIS_URL", "localhost:6379", "must begin with redis://"),
             ("REDIS_URL", "redis://:w/rd@cache.example", "percent-encoded"),
             ("REDIS_URL", "redis://cache.example:99999", "percent-encoded"),
@@ -206,6 +210,7 @@ class TestParsing:
             Settings.load()
         assert "Value error" not in str(caught.value)
         assert "unable to" not in str(caught.value)
+        assert "/rd@" not in str(caught.value)
 
     def test_error_names_the_alias_that_was_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The error names the variable that was set."""

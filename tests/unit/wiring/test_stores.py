@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 from tests.support.cases import for_each
 
 from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.infrastructure.stores import from_settings as stores
 from modules.llm_platform.infrastructure.stores.outcomes.postgres import PostgresOutcomeStore
@@ -43,6 +47,28 @@ async def test_database_url_selects_the_stores(
     assert len(stores.list_store_probes(None, store, None, None, None)) == int(researches is not NoResearchStore)
     await resources.aclose()
     assert not (tmp_path / "data").exists()
+
+
+async def test_the_doctor_names_a_damaged_file(tmp_path: Path) -> None:
+    """Each file of SQLite without a check of its own: the message has its path and what to do. A sound file is no line."""
+    settings = Settings(LLM_PLATFORM_DATA_DIR=tmp_path)
+    assert stores.list_doctor_probes(settings, ()) == ()
+    names = ("spending.sqlite3", "outcomes.sqlite3", "failed_requests.sqlite3")
+    for name in names:
+        with closing(sqlite3.connect(tmp_path / name)) as file, file:
+            file.execute("CREATE TABLE rows (body TEXT)")
+            file.executemany("INSERT INTO rows VALUES (?)", [("words " * 100,)] * 100)
+    probes = stores.list_doctor_probes(settings, ())
+    assert [probe.name for probe in probes] == list(names)
+    assert [await probe.ping() for probe in probes] == [""] * 3
+    (tmp_path / names[0]).write_bytes(b"no database" * 1000)
+    whole = (tmp_path / names[1]).read_bytes()
+    (tmp_path / names[1]).write_bytes(whole[:8192] + b"\xff" * 8192 + whole[16384:])  # the first page is sound
+    for probe in probes[:2]:
+        with pytest.raises(StoreError, match=f"{tmp_path / probe.name} is damaged .* move it away"):
+            await probe.ping()
+    assert await probes[2].ping() == ""
+    assert stores.list_doctor_probes(settings.model_copy(update={"DATABASE_URL": SecretStr(URL)}), ()) == ()
 
 
 def test_missing_package_names_the_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:

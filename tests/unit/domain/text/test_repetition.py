@@ -27,6 +27,13 @@ def test_a_text_of_equal_blocks_is_stopped(block: str) -> None:
     assert stopped < max(4 * len(block), 1000) + 2 * len(block) + 300
 
 
+def test_equal_items_of_a_numbered_list_are_stopped() -> None:
+    """Only their numbers differ."""
+    stopped = _stopped_after("\n".join(f"{number}. {PARAGRAPH}" for number in range(1, 500)))
+    assert stopped is not None
+    assert stopped < 2000
+
+
 @for_each(
     "text",
     [
@@ -35,6 +42,7 @@ def test_a_text_of_equal_blocks_is_stopped(block: str) -> None:
         "| name | value |\n|" + "-" * 400 + "|" + "-" * 400 + "|\n",
         "| yes | no |\n" * 40,
         PARAGRAPH * 3 + "It costs nine hundred crowns.",
+        "\n".join(f"{number}. The same words stand in item {number} [1]." for number in range(300)),
         " ".join(f"{number} times {number} is {number * number}." for number in range(500)),
     ],
 )

@@ -49,7 +49,7 @@ def test_id_is_made_from_content() -> None:
     assert read_id(first) == read_id(dict(first)) != read_id(second)
 
 
-@for_each("given_id", [True, 1.5, ["a"], {"a": 1}, "x" * 1001])
+@for_each("given_id", [True, 1.5, ["a"], {"a": 1}, "x" * 1001, "   ", "\t\n"])
 def test_an_id_that_is_none(given_id: Any) -> None:
     """It is refused rather than guessed."""
     with pytest.raises(UnreadableDocument, match="doc_id"):

@@ -144,6 +144,21 @@ async def test_a_title_that_begins_with_the_name_of_a_language_is_passed_on(
     assert answer["suggestions"] == ["javascript: the weird parts"]
 
 
+async def test_a_page_is_listed_once(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """Spellings of one address are one result, of every provider; the images of a page and results without address stay."""
+    first = "https://example.org/a"
+    same = ["http://example.org/a/", "https://www.example.org/a#part", "https://example.org/a?utm_source=x"]
+    images = [{"url": first, "img_src": f"https://example.org/{name}.png"} for name in ("one", "two")]
+    rows = [{"url": first}, *({"url": url} for url in same), *images, {"key": "a"}, {"key": "b"}, {"url": f"{first}b"}]
+    services.found = WebSearchResponse(query="q", provider="searxng", raw={"results": rows})
+    answer = (await client.get("/search?q=x")).json()
+    assert answer["results"] == [{"url": first}, *images, {"key": "a"}, {"key": "b"}, {"url": f"{first}b"}]
+    assert answer["number_of_results"] == len(answer["results"])
+    found = tuple(HIT.model_copy(update={"url": url}) for url in (first, *same))
+    services.found = WebSearchResponse(query="q", provider="bocha", results=found)
+    assert [row["url"] for row in (await client.get("/search?q=x")).json()["results"]] == [first]
+
+
 async def test_lone_surrogate_is_passed_on(client: httpx2.AsyncClient, services: FakeServices) -> None:
     """A lone surrogate from upstream is escaped in JSON, not a 500."""
     services.found = WebSearchResponse(query="q", raw={"results": [{"title": "a\ud800b"}]})
@@ -327,7 +342,8 @@ async def test_number_of_results_is_at_least_the_sent_results(
     client: httpx2.AsyncClient, services: FakeServices, own: Any, expected: int
 ) -> None:
     """All results of SearXNG are sent, and counted."""
-    raw = {**SEARXNG_JSON, "results": SEARXNG_JSON["results"] * 30}
+    rows = [{**SEARXNG_JSON["results"][0], "url": f"https://example.org/{number}"} for number in range(30)]
+    raw = {**SEARXNG_JSON, "results": rows}
     raw |= {} if own is None else {"number_of_results": own}
     services.found = WebSearchResponse(query="q", provider="searxng", results=(HIT,) * 10, raw=raw)
     assert (await client.get("/search?q=x")).json()["number_of_results"] == expected

@@ -23,6 +23,7 @@ from modules.llm_platform.application.services.verification_job import make_stor
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.callers.api_key_label import api_key_label
+from modules.llm_platform.domain.callers.list_cursor import parse_cursor, write_cursor
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
@@ -311,15 +312,18 @@ class ResearchJobService:
         """Return a page of the owner's threads, the thread with the newest run first.
 
         - `limit` is the number of threads on a page, at most 100.
-        - `before` is `next` of the page before; None for the first page.
+        - `before` is `next` of the page before, or an id; None for the first page.
         - `text` selects the threads whose title or one of whose questions contains it.
         """
-        if self._store is None or (before is not None and not is_request_id(before)):
+        if self._store is None or (before is not None and not is_request_id(parse_cursor(before).id)):
             return dtos.ResearchThreadPage(threads=())
         limit = max(1, min(limit, dtos.MAX_LISTED))
         text = text.replace("\x00", "").strip()[: dtos.MAX_SEARCH_CHARS]
         found = await self._store.threads(owner, limit + 1, before, text or None)
-        return dtos.ResearchThreadPage(threads=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
+        last = found[limit - 1] if len(found) > limit else None
+        return dtos.ResearchThreadPage(
+            threads=found[:limit], next=write_cursor(last.id, last.updated_at) if last else None
+        )
 
     async def thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
         """Return the thread of a run. Raises ResearchNotFoundError."""
@@ -350,14 +354,17 @@ class ResearchJobService:
         """Return a page of the owner's runs, newest first.
 
         - `limit` is the number of runs on a page, at most 100.
-        - `before` is `next` of the page before; None for the first page.
+        - `before` is `next` of the page before, or an id; None for the first page.
         - `api` selects the runs that came in through this compatible API.
         """
-        if self._store is None or (before is not None and not is_request_id(before)):
+        if self._store is None or (before is not None and not is_request_id(parse_cursor(before).id)):
             return dtos.ResearchJobPage(researches=())
         limit = max(1, min(limit, dtos.MAX_LISTED))
         found = await self._store.page(owner, limit + 1, before, api)
-        return dtos.ResearchJobPage(researches=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
+        last = found[limit - 1] if len(found) > limit else None
+        return dtos.ResearchJobPage(
+            researches=found[:limit], next=write_cursor(last.id, last.created_at) if last else None
+        )
 
     async def cancel(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
         """Stop a run unless it has ended, and return its new state. Raises ResearchNotFoundError.

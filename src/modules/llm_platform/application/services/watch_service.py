@@ -14,6 +14,7 @@ from modules.llm_platform.application.services.research_service import ResearchS
 from modules.llm_platform.application.services.watch_notices import WatchNotices
 from modules.llm_platform.application.services.watch_worker import WatchWorker
 from modules.llm_platform.domain.callers.api_key_label import api_key_label
+from modules.llm_platform.domain.callers.list_cursor import parse_cursor, write_cursor
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
@@ -141,14 +142,18 @@ class WatchService:
         return dtos.WatchDetail.model_validate({**dict(watch), "at_most": amounts, "last_runs": runs})
 
     async def list(self, *, owner: str = "", limit: int = 20, before: str | None = None) -> dtos.WatchPage:
-        """Return a page of the owner's watches, newest first. `before` is `next` of the page before. Raises BackgroundError."""
+        """Return a page of the owner's watches, newest first.
+
+        `before` is `next` of the page before, or an id. Raises BackgroundError.
+        """
         if self._store is None:
             raise BackgroundError(NO_STORE)
-        if before is not None and not is_request_id(before):
+        if before is not None and not is_request_id(parse_cursor(before).id):
             return dtos.WatchPage(watches=())
         limit = max(1, min(limit, MAX_LISTED))
         found = await self._store.page(owner, limit + 1, before)
-        return dtos.WatchPage(watches=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
+        last = found[limit - 1] if len(found) > limit else None
+        return dtos.WatchPage(watches=found[:limit], next=write_cursor(last.id, last.created_at) if last else None)
 
     async def changes(
         self, watch_id: str, *, owner: str = "", limit: int = 20, before: int | None = None

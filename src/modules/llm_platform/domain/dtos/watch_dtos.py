@@ -24,6 +24,7 @@ NoticeChannel = Literal["webhook", "mail"]
 NoticeStatus = Literal["pending", "delivered", "failed"]
 
 WATCH_ID_PATTERN: Final = r"^[0-9a-f]{32}$"
+WATCH_CURSOR_PATTERN: Final = r"^[0-9a-f]{32}(@[0-9.]{1,18})?$"  # `next` of a page, or an id
 MIN_EVERY_S: Final = 15 * 60  # shortest time from one run of a watch to the next
 MAX_EVERY_S: Final = 366 * 24 * 3600
 MAX_REFUSALS: Final = 3  # failed runs in a row after which a watch is paused

@@ -60,7 +60,8 @@ class IResearchJobStore(ABC):
     ) -> tuple[dtos.ResearchJob, ...]:
         """Return up to `limit` runs of the owner, newest first.
 
-        With `before`, they are older than the run with this id. With `api`, they are those of this compatible API.
+        With `before`, a cursor (`parse_cursor`) or an id, they are older than that run. If it is no longer stored, the time of
+        the cursor stands in. With `api`, they are those of this compatible API.
         """
 
     @abstractmethod
@@ -91,8 +92,9 @@ class IResearchJobStore(ABC):
     ) -> tuple[dtos.ResearchThread, ...]:
         """Return up to `limit` threads, the thread with the newest run first.
 
-        With `before`, they follow this thread in that order. With `text`, their title, a question or the beginning of an
-        answer contains it, in upper or lower case. A thread is not listed if compatible APIs stored all of its runs.
+        With `before`, they follow this thread in that order, as in `page`. With `text`, their title, a question or the
+        beginning of an answer contains it, in upper or lower case. A thread is not listed if compatible APIs stored all of its
+        runs.
         """
 
     @abstractmethod

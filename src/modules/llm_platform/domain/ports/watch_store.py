@@ -60,7 +60,11 @@ class IWatchStore(ABC):
 
     @abstractmethod
     async def page(self, owner: str, limit: int, before: str | None = None) -> tuple[dtos.Watch, ...]:
-        """Return up to `limit` watches, newest first. With `before`, they are older than the watch with this id."""
+        """Return up to `limit` watches, newest first.
+
+        With `before`, a cursor (`parse_cursor`) or an id, they are older than that watch. If it was removed, the time of the
+        cursor stands in.
+        """
 
     @abstractmethod
     async def remove(self, owner: str, watch_id: str) -> bool:

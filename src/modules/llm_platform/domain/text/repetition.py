@@ -1,5 +1,6 @@
 """Recognises a text that a model repeats without end."""
 
+import re
 from typing import Final
 
 PROBE_CHARS: Final = 120  # the end of the text, which is searched for before it
@@ -7,11 +8,12 @@ MIN_REPEATS: Final = 4  # equal blocks, one right after the other
 MIN_REPEATED_CHARS: Final = 1000  # all repeats together: rows of a table and lines of a list are shorter, or differ
 MAX_BLOCK_CHARS: Final = 2000
 CHECK_EVERY_CHARS: Final = 200
+_LIST_NUMBER: Final = re.compile(r"^\d{1,6}[.)] ", re.MULTILINE)
 _KEPT_CHARS: Final = MIN_REPEATS * MAX_BLOCK_CHARS
 
 
 class RepetitionDetector:
-    """Detects that a growing text ends with one block, repeated exactly. It takes constant memory."""
+    """Detects that a growing text ends with one block, repeated exactly or as numbered items. It takes constant memory."""
 
     def __init__(self) -> None:
         self._tail = ""
@@ -25,7 +27,7 @@ class RepetitionDetector:
             return False
         self._unchecked = 0
         self._tail = self._tail[-_KEPT_CHARS:]
-        return _is_repeated(self._tail)
+        return _is_repeated(_LIST_NUMBER.sub("", self._tail))
 
 
 def _is_repeated(text: str) -> bool:

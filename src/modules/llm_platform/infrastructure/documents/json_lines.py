@@ -42,7 +42,7 @@ def parse_record(line: bytes) -> Record:
 def read_id(record: Record) -> str:
     """Return the `doc_id`, which is text or a whole number, or else the `url`, or else a UUID of title and text.
 
-    Raises UnreadableDocument for an id of another type.
+    Raises UnreadableDocument for an id of another type or of blanks.
     """
     value = record.get("doc_id")
     if value is None or value == "":
@@ -50,6 +50,8 @@ def read_id(record: Record) -> str:
         return _read_short(record, "url") or str(uuid5(_NAMELESS, sha256(content).hexdigest()))
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise UnreadableDocument("its doc_id is neither text nor a whole number")
+    if not str(value).strip():
+        raise UnreadableDocument("its doc_id is blank: give it an id, or leave doc_id out")
     if len(doc_id := replace_surrogates(str(value))) > RECORD_ID_CHARS:
         raise UnreadableDocument(f"its doc_id has more than {RECORD_ID_CHARS} characters")
     return doc_id

@@ -101,7 +101,8 @@ class SqliteCollection:
         self._name = name
         self._path = folder / FILE
         self._connection: sqlite3.Connection | None = None
-        self._opened: tuple[int, int] | None = None  # The device and inode of the file that is open.
+        self._opened: tuple[int, ...] | None = None  # Device and inode of the file that is open, see `_identify_file`.
+        self._is_read_only = False  # The folder may not be written.
         self._facts: dtos.Collection | None = None
 
     # --- reading ----------------------------------------------------------------------------------------------------------
@@ -275,16 +276,47 @@ class SqliteCollection:
         except FileNotFoundError:
             self._close()
             return None
-        if self._opened != (about.st_dev, about.st_ino):
+        if self._opened != self._identify_file(about):
             self._close()
-            database = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = NORMAL")
-            database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-            self._connection, self._opened = database, (about.st_dev, about.st_ino)
+            self._connection = self._open_file()
+            self._opened = self._identify_file(about)
         if self._facts is None and self._connection is not None:
             self._facts = self._read_facts(self._connection)
         return self._facts
+
+    def _identify_file(self, about: os.stat_result) -> tuple[int, ...]:
+        """Return what another file has otherwise. A read-only connection does not see that its own file has changed."""
+        file = about.st_dev, about.st_ino
+        return (*file, about.st_mtime_ns) if self._is_read_only else file
+
+    def _open_file(self) -> sqlite3.Connection:
+        """Return a connection, which only reads if the folder may not be written.
+
+        SQLite reads a file with a write-ahead log in such a folder only as one that nobody changes. So a log with changes,
+        which a writer left there, is an error.
+        """
+        try:
+            return self._connect(self._path)
+        except sqlite3.OperationalError as error:
+            log = self._path.with_name(f"{FILE}-wal")
+            is_refused = _read_code(error) in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+            if not is_refused or (log.exists() and log.stat().st_size):
+                raise
+        database = self._connect(f"{self._path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+        self._is_read_only = True
+        return database
+
+    @staticmethod
+    def _connect(file: Path | str, *, uri: bool = False) -> sqlite3.Connection:
+        with ExitStack() as undo:
+            database = sqlite3.connect(file, uri=uri, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+            undo.callback(database.close)
+            if not uri:
+                database.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA synchronous = NORMAL")
+            database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            undo.pop_all()
+        return database
 
     def _read_facts(self, database: sqlite3.Connection) -> dtos.Collection | None:
         if not _fetch_row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
@@ -330,6 +362,7 @@ class SqliteCollection:
 
     def _close(self) -> None:
         database, self._connection, self._opened, self._facts = self._connection, None, None, None
+        self._is_read_only = False
         if database is not None:
             if database.in_transaction:
                 database.execute("ROLLBACK")

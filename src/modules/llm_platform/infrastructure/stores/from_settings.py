@@ -14,7 +14,9 @@ from modules.llm_platform.domain.ports.research_job_store import IResearchJobSto
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
 from modules.llm_platform.domain.ports.watch_store import IWatchStore
+from modules.llm_platform.infrastructure.files.private_files import is_absent
 from modules.llm_platform.infrastructure.resources import Resources, get_data_folder, is_installed
+from modules.llm_platform.infrastructure.stores.database.file_check import SqliteFileCheck
 from modules.llm_platform.infrastructure.stores.database.migrations import check_schema, migrate
 from modules.llm_platform.infrastructure.stores.database.postgres import Database, DatabaseError
 from modules.llm_platform.infrastructure.stores.research_runs import disk as disk_research_store
@@ -67,6 +69,11 @@ WATCHES: Final[StoreDrivers[IWatchStore]] = StoreDrivers(
 )
 SPENDING: Final[StoreDrivers[ISpendingStore]] = StoreDrivers(
     "spending", "PostgresSpendingStore", "SqliteSpendingStore", "spending.sqlite3"
+)
+_FILES_WITHOUT_CHECK: Final = (  # with what is lost with each
+    (SPENDING, "the budget of this day then begins anew"),
+    (OUTCOMES, "a request that is sent again then gets another outcome"),
+    (FAILED_REQUESTS, "the stored failed requests are then lost"),
 )
 
 
@@ -157,9 +164,19 @@ def list_store_probes(
 
 
 def list_doctor_probes(settings: Settings, probes: tuple[IHealthProbe, ...]) -> tuple[IHealthProbe, ...]:
-    """Return these checks. A folder of the research store is tried with a write, which /health must not do."""
+    """Return these checks, and those of the files that have none: they are read for damage, which /health must not do.
+
+    A folder of the research store is tried with a write.
+    """
     folder = disk_research_store.StoreFolderProbe(_get_store_folder(settings))
-    return tuple(folder if isinstance(probe, disk_research_store.DiskResearchStore) else probe for probe in probes)
+    checks = [folder if isinstance(probe, disk_research_store.DiskResearchStore) else probe for probe in probes]
+    if settings.DATABASE_URL is None:
+        used = [
+            (store, loss) for store, loss in _FILES_WITHOUT_CHECK if store is not SPENDING or not settings.REDIS_URL
+        ]
+        files = [(get_data_folder(settings) / store.file, loss) for store, loss in used]
+        checks += [SqliteFileCheck(file, loss) for file, loss in files if not is_absent(file)]
+    return tuple(checks)
 
 
 async def migrate_database(settings: Settings) -> tuple[int, int]:

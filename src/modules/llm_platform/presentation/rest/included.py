@@ -90,6 +90,11 @@ def research_router(platform: LLMPlatform) -> APIRouter:
             openapi_extra=route.openapi_extra,
             include_in_schema=route.include_in_schema,
         )
+        if "GET" in (route.methods or ()):
+            # HEAD is answered by the middleware. Its own route keeps it out of the host's OpenAPI document.
+            included.add_api_route(
+                route.path, route.endpoint, methods=["HEAD"], response_model=None, include_in_schema=False
+            )
     return included
 
 

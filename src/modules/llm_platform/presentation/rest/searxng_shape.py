@@ -1,7 +1,7 @@
 """The search format of SearXNG: its parameters and its JSON, for every provider."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.research.long_message import SearchQuery
 from modules.llm_platform.domain.untrusted.untrusted_text import remove_controls
-from modules.llm_platform.domain.urls.canonical_url import remove_userinfo
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, remove_userinfo
 
 SOURCE_OF_CATEGORY: Mapping[str, dtos.SourceKind] = {"general": "web", "news": "news", "science": "academic"}
 MAX_PAGE_DIGITS = 4
@@ -134,6 +134,7 @@ def from_form(body: bytes) -> dict[str, Any]:
 def to_searxng(response: dtos.WebSearchResponse) -> dict[str, Any]:
     """Return the JSON of SearXNG without unsafe addresses, or the response of another provider in the same format.
 
+    A page whose address is spelled in several ways, such as with http and https, is listed once, where it comes first.
     `number_of_results`, which SearXNG removed in May 2026 and older clients read, is at least the number of results.
     """
     raw = response.raw
@@ -141,9 +142,23 @@ def to_searxng(response: dtos.WebSearchResponse) -> dict[str, Any]:
         raw = _in_searxng_format(response)
     else:
         raw = {name: _clean(value, name) for name, value in raw.items()}
+    results = list(_list_once(raw["results"]))
     total = raw.get("number_of_results", response.total_matches)
     number = total if isinstance(total, int | float) and not isinstance(total, bool) else 0
-    return {**raw, "number_of_results": max(number, len(raw["results"]))}
+    return {**raw, "results": results, "number_of_results": max(number, len(results))}
+
+
+def _list_once(results: Sequence[Any]) -> Iterator[Any]:
+    """Yield the results without those of a page before. The images of one page are several results, as in SearXNG."""
+    seen: set[tuple[str, str]] = set()
+    for result in results:
+        url = result.get("url") if isinstance(result, dict) else None
+        if isinstance(url, str):
+            key = (canonical_url(url), str(result.get("img_src") or ""))
+            if key in seen:
+                continue
+            seen.add(key)
+        yield result
 
 
 def _clean(value: Any, name: str) -> Any:

@@ -50,7 +50,9 @@ async def add_watch(request: Request) -> Response:
 async def list_watches(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = LISTED_WATCHES,
-    before: Annotated[str | None, Query(pattern=dtos.WATCH_ID_PATTERN, description="`next` of the page before")] = None,
+    before: Annotated[
+        str | None, Query(pattern=dtos.WATCH_CURSOR_PATTERN, description="`next` of the page before")
+    ] = None,
 ) -> Response:
     page = await get_services(request).watches.list(owner=get_caller_id(request), limit=limit, before=before)
     return make_stored_response(request, page)

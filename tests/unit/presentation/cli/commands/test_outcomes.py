@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 from tests.fakes.failed_request_store import MemoryFailedRequestStore
 from tests.fakes.outcome_store import MemoryOutcomeStore
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilter, StoredOutcome
+from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest, Outcome, OutcomeFilter, StoredOutcome
 from modules.llm_platform.presentation.cli.commands.outcomes import (
     REMOVED_AT_ONCE,
     SHOWN,
     Selection,
+    find_failures,
     forget_outcomes,
     selection,
 )
@@ -37,6 +38,16 @@ class CountedStore(MemoryOutcomeStore):
         return await super().remove(outcomes)
 
 
+class OnceReadStore(MemoryFailedRequestStore):
+    """Counts how often all requests were read."""
+
+    reads = 0
+
+    async def list(self) -> list[FailedRequest]:
+        self.reads += 1
+        return await super().list()
+
+
 def test_age_beyond_all_dates_is_a_hundred_years() -> None:
     """Any store can subtract it from the time of today. No outcome is older."""
     for age in ("999999999d", "36600d"):
@@ -57,3 +68,17 @@ async def test_forgetting_holds_a_batch_at_a_time() -> None:
     assert [stored async for stored in store.scan(OutcomeFilter())] == []
     named = await forget_outcomes(store, failed, Selection(OutcomeFilter(), ("r1", "r2")), removes=True)
     assert (named.matched, named.ids) == (0, set())
+
+
+async def test_a_replay_holds_what_it_can_send() -> None:
+    """Failures without a stored request are counted by their codes, however many there are, and the requests read once."""
+    store, failed = MemoryOutcomeStore(), OnceReadStore()
+    body = b'{"error_code": "timeout"}'
+    await store.put_if_absent([Outcome("search", f"r{number}", "failed", body, "0") for number in range(COUNT)])
+    for request_id in ("r1", "r2", "interrupted"):
+        await failed.put(FailedRequest("search", request_id, "", b"{}"))
+    found = await find_failures(store, failed, Selection(OutcomeFilter(kind="failed")))
+    assert {entry.stored.outcome.request_id for entry in found.ready} == {"r1", "r2"}
+    assert [request.request_id for request in found.interrupted] == ["interrupted"]
+    assert found.not_stored == {"timeout": COUNT - 2}
+    assert failed.reads == 1

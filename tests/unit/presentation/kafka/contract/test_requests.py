@@ -86,9 +86,11 @@ def test_question_fields_are_parsed() -> None:
         {},
         {"url": "https://example.org", "snippet": None},
         {"doc_id": ""},
+        {"doc_id": "  "},
+        {"doc_id": " ", "snippet": "t"},
     ]
     content = read({**QUESTION, "context": context}, "answer").content
-    pieces = (ContextItem(doc_id="d", snippet="s"), ContextItem(url="https://example.org"))
+    pieces = (ContextItem(doc_id="d", snippet="s"), ContextItem(url="https://example.org"), ContextItem(snippet="t"))
     assert content == RagQuestion(question="why", context=pieces)
 
 

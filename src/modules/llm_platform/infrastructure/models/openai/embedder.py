@@ -32,10 +32,14 @@ from shared.exceptions import AppException
 MAX_DIMENSION: Final = 16_384
 
 
+class InvalidVectorsError(EmbeddingError):
+    """The service answered with another number of vectors, or with ones of no or several lengths. It does so again."""
+
+
 def read_vectors(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[Vector | None], int]:
     """Return the vectors of `{"data": [{"index": 0, "embedding": [...]}, …]}` and their dimension.
 
-    `count` vectors of length 1 in the order of the texts, None for a zero or invalid one. Raises EmbeddingError for another
+    `count` vectors of length 1 in the order of the texts, None for a zero or invalid one. Raises InvalidVectorsError for another
     number of vectors or several dimensions.
     """
     rows = [read_dict(row) for row in read_list(answer.get("data"))]
@@ -44,10 +48,10 @@ def read_vectors(answer: Mapping[str, Any], count: int, name: str) -> tuple[list
         for position, row in enumerate(rows)
     }
     if len(rows) != count or sorted(by_index) != list(range(count)):
-        raise EmbeddingError(f"{name} answered with {len(rows)} vectors for {count} texts")
+        raise InvalidVectorsError(f"{name} answered with {len(rows)} vectors for {count} texts")
     lengths = {len(numbers) for numbers in by_index.values()}
     if len(lengths) > 1 or not 0 < max(lengths, default=0) <= MAX_DIMENSION:
-        raise EmbeddingError(f"{name} answered with invalid vectors")
+        raise InvalidVectorsError(f"{name} answered with invalid vectors")
     dimension = lengths.pop()
     return [subtract_mean(_read_numbers(by_index[position]), (), dimension) for position in range(count)], dimension
 
@@ -162,6 +166,8 @@ class OpenAIEmbedder(IEmbedder):
             for number in range(TRIES):
                 try:
                     return await self._embed_once(texts)
+                except InvalidVectorsError:
+                    raise
                 except EmbeddingError as error:
                     pause = EMBEDDING_PAUSE_S * 2**number if error.retry_after_s is None else error.retry_after_s
                     if number + 1 == TRIES or pause > MAX_PAUSE_S:

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
+from modules.llm_platform.domain.callers.list_cursor import parse_cursor
+
 DAY_S: Final = 86_400
+# The number behind which a list goes on after the entry of a cursor. Without that entry it is the number of the oldest entry
+# that is not older than the cursor, or if there is none, any; without a time nothing follows. A statement names the entry.
+GO_ON_BEHIND: Final = """
+coalesce(({entry}), ({not_older} AND created_at >= CAST(:before_at AS double precision)),
+    CASE WHEN CAST(:before_at AS double precision) IS NULL THEN 0 ELSE 9223372036854775807 END)
+"""
 
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
@@ -21,6 +29,14 @@ Row: TypeAlias = Sequence[Any]
 class Statement:
     sql: str
     parameters: Mapping[str, Any]
+
+
+def make_position(before: str | None) -> Mapping[str, str | float | None]:
+    """Return the parameters of GO_ON_BEHIND for a cursor; None is the beginning of the list."""
+    if before is None:
+        return {"before": None, "before_at": None}
+    cursor = parse_cursor(before)
+    return {"before": cursor.id, "before_at": cursor.at}
 
 
 Operation: TypeAlias = Generator[Statement, Sequence[Row], Result]

@@ -19,6 +19,7 @@ from modules.llm_platform.infrastructure.stores.database.operations import (
 )
 
 _ROW_BYTES: Final = 100  # besides the texts, roughly
+TRIM_PARTS: Final = 100  # a worker trims after each part of the limit, because the sizes of all rows are then summed up
 _FORGET: Final = """
 DELETE FROM llm_platform.failed_request WHERE stage = :stage AND tenant = :tenant AND request_id = :request_id
 """
@@ -42,10 +43,12 @@ _CLEAN: Final = "DELETE FROM llm_platform.failed_request WHERE {seconds} < :now 
 
 
 class SqlFailedRequestStore(IFailedRequestStore, SqlStore):
-    """Stores failed requests: at most `max_bytes`, each request for `ttl_days`."""
+    """Stores failed requests, each for `ttl_days`: at most `max_bytes`, and a part more for each further worker."""
 
     def __init__(self, max_bytes: int, ttl_days: float) -> None:
-        self._max_bytes, self._ttl_s = max_bytes, ttl_days * DAY_S
+        self._step_bytes = max_bytes // TRIM_PARTS
+        self._max_bytes, self._ttl_s = max_bytes - self._step_bytes, ttl_days * DAY_S
+        self._untrimmed_bytes = self._step_bytes  # the first request trims what an earlier process has left
 
     @operation()
     def put(self, request: FailedRequest) -> Operation[None]:
@@ -58,7 +61,10 @@ class SqlFailedRequestStore(IFailedRequestStore, SqlStore):
         key = _make_key(request)
         yield Statement(_FORGET, key)
         yield Statement(_KEEP, {**key, "size": size, "key": request.key, "headers": headers, "value": request.value})
-        yield Statement(_TRIM, {"max_bytes": self._max_bytes})
+        self._untrimmed_bytes += size
+        if self._untrimmed_bytes >= self._step_bytes:
+            yield Statement(_TRIM, {"max_bytes": self._max_bytes})
+            self._untrimmed_bytes = 0
 
     @operation(empty=[])
     def list(self) -> Operation[list[FailedRequest]]:

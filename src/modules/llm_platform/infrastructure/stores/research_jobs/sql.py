@@ -16,11 +16,13 @@ from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, JobSelection, LeaseLostError
 from modules.llm_platform.infrastructure.stores.database.operations import (
     DAY_S,
+    GO_ON_BEHIND,
     Operation,
     Row,
     SqlStore,
     Statement,
     list_marks,
+    make_position,
     operation,
 )
 from modules.llm_platform.infrastructure.stores.research_jobs.answer_columns import make_answer_columns
@@ -66,6 +68,12 @@ _IS_THREAD: Final = (
 _OF_THREAD: Final = f"WHERE owner = :owner AND {_IS_THREAD}"
 _RUNS: Final = "FROM llm_platform.research_job AS run WHERE run.owner = newest.owner AND run.thread = newest.thread"
 # Threads that only clients of compatible APIs have written to are not listed.
+_OF_OWNER: Final = "FROM llm_platform.research_job WHERE owner = :owner"
+_NOT_OLDER: Final = f"SELECT min(number) {_OF_OWNER}"
+_BEHIND_RUN: Final = GO_ON_BEHIND.format(entry=f"SELECT number {_OF_OWNER} AND id = :before", not_older=_NOT_OLDER)
+_BEHIND_THREAD: Final = GO_ON_BEHIND.format(
+    entry=f"SELECT max(number) {_OF_OWNER} AND thread = :before", not_older=_NOT_OLDER
+)
 _HAS_NATIVE_RUN: Final = f"EXISTS (SELECT 1 {_RUNS} AND run.api = '')"
 _LIKE_SIGN: Final = re.compile(r"([%_!])")
 _THREADS: Final = f"""
@@ -187,12 +195,11 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         rows = yield Statement(
             f"""
             SELECT {_JOB} FROM llm_platform.research_job
-            WHERE owner = :owner AND (CAST(:api AS text) IS NULL OR api = :api) AND (CAST(:before AS text) IS NULL OR number < (
-                SELECT number FROM llm_platform.research_job WHERE owner = :owner AND id = :before
-            ))
+            WHERE owner = :owner AND (CAST(:api AS text) IS NULL OR api = :api)
+                AND (CAST(:before AS text) IS NULL OR number < {_BEHIND_RUN})
             ORDER BY number DESC LIMIT :limit
             """,  # noqa: S608  constants
-            {"owner": owner, "limit": limit, "before": before, "api": api},
+            {"owner": owner, "limit": limit, "api": api, **make_position(before)},
         )
         return tuple(map(_read_job, rows))
 
@@ -203,16 +210,15 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         pattern = None if text is None else "%" + _LIKE_SIGN.sub(r"!\1", text.casefold()) + "%"
         rows = yield Statement(
             f"""
-            {_THREADS} AND {_HAS_NATIVE_RUN} AND (CAST(:before AS text) IS NULL OR number < (
-                SELECT max(number) FROM llm_platform.research_job WHERE owner = :owner AND thread = :before
-            )) AND (CAST(:pattern AS text) IS NULL OR EXISTS (
+            {_THREADS} AND {_HAS_NATIVE_RUN} AND (CAST(:before AS text) IS NULL OR number < {_BEHIND_THREAD})
+            AND (CAST(:pattern AS text) IS NULL OR EXISTS (
                 SELECT 1 {_RUNS} AND (
                     run.search_text LIKE :pattern ESCAPE '!' OR run.answer_text LIKE :pattern ESCAPE '!'
                 )
             ))
             ORDER BY number DESC LIMIT :limit
-            """,  # noqa: S608  constants
-            {"owner": owner, "limit": limit, "before": before, "pattern": pattern},
+            """,
+            {"owner": owner, "limit": limit, "pattern": pattern, **make_position(before)},
         )
         return tuple(map(_read_thread, rows))
 

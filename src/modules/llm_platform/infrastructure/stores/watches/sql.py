@@ -21,11 +21,13 @@ from modules.llm_platform.domain.ports.watch_store import (
 from modules.llm_platform.domain.watches.schedule import CLOCK_STEP_S
 from modules.llm_platform.infrastructure.stores.database.operations import (
     DAY_S,
+    GO_ON_BEHIND,
     Operation,
     Row,
     SqlStore,
     Statement,
     list_marks,
+    make_position,
     operation,
 )
 
@@ -52,6 +54,10 @@ _WATCH: Final = (
     f"refusals, max_cost_usd, {_COST}, {_LAST_AT}, {_UNDELIVERED}"
 )
 _NUMBER: Final = "(SELECT number FROM llm_platform.watch WHERE owner = :owner AND id = :id)"
+_BEHIND_WATCH: Final = GO_ON_BEHIND.format(
+    entry="SELECT number FROM llm_platform.watch WHERE owner = :owner AND id = :before",
+    not_older="SELECT min(number) FROM llm_platform.watch WHERE owner = :owner",
+)
 _CLAIM: Final = f"""
 UPDATE llm_platform.watch SET lease = :token, lease_until = :now + :lease_s
 WHERE number = (
@@ -90,9 +96,9 @@ class SqlWatchStore(IWatchStore, SqlStore):
         rows = yield Statement(
             f"""
             SELECT {_WATCH} FROM llm_platform.watch WHERE owner = :owner
-            AND (CAST(:id AS text) IS NULL OR number < {_NUMBER}) ORDER BY number DESC LIMIT :limit
+            AND (CAST(:before AS text) IS NULL OR number < {_BEHIND_WATCH}) ORDER BY number DESC LIMIT :limit
             """,  # noqa: S608  constants
-            {"owner": owner, "id": before, "limit": limit},
+            {"owner": owner, "limit": limit, **make_position(before)},
         )
         return tuple(map(_watch, rows))
 

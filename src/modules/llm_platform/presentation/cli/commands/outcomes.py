@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -114,6 +115,30 @@ class Forgotten:
             self.ids.add(entry.stored.outcome.request_id)
 
 
+@dataclass(slots=True)
+class Failures:
+    """The failures that a replay finds. Those without a stored request are counted: a store may have millions of them.
+
+    - `ready` can be replayed.
+    - `interrupted` have no outcome: an earlier replay was killed before it sent them.
+    - `not_stored` counts the others by their error codes.
+    - `ids` are the ids of requests that were named and found.
+    """
+
+    ready: list[Entry] = field(default_factory=list)
+    interrupted: list[FailedRequest] = field(default_factory=list)
+    not_stored: Counter[str] = field(default_factory=Counter)
+    ids: set[str] = field(default_factory=set)
+
+    def note(self, entry: Entry, chosen: Selection) -> None:
+        if entry.request is None:
+            self.not_stored[entry.code] += 1
+        else:
+            self.ready.append(entry)
+        if chosen.ids:
+            self.ids.add(entry.stored.outcome.request_id)
+
+
 @outcomes_app.command(cls=options.Command)
 def show(
     ctx: typer.Context,
@@ -196,14 +221,10 @@ def replay(
     chosen = chosen._replace(wanted=chosen.wanted._replace(kind="failed"))
     require_brokers(settings)
 
-    async def work(
-        outcomes: IOutcomeStore, failed: IFailedRequestStore
-    ) -> tuple[list[Entry], list[FailedRequest], ReplayResult | None]:
-        entries = await _find_entries(outcomes, failed, chosen)
-        interrupted = await _find_interrupted(outcomes, failed, chosen)
-        requests = [(entry.request, entry.stored.outcome) for entry in entries if entry.request is not None]
+    async def work(outcomes: IOutcomeStore, failed: IFailedRequestStore) -> tuple[Failures, ReplayResult | None]:
+        found = await find_failures(outcomes, failed, chosen)
         if not yes:
-            return entries, interrupted, None
+            return found, None
         from modules.llm_platform.presentation.kafka.admin.dev_client import Cluster
         from modules.llm_platform.presentation.kafka.admin.replay import Replayer
         from modules.llm_platform.presentation.kafka.worker.clients import make_client_settings
@@ -211,12 +232,13 @@ def replay(
         brokers, topics = settings.KAFKA_BOOTSTRAP_SERVERS, Topics(settings.kafka_topics())
         replayer = Replayer(Cluster(brokers, make_client_settings(settings), topics), outcomes, failed)
         replayer.check_topics()
-        return entries, interrupted, await replayer.replay([*((request, None) for request in interrupted), *requests])
+        requests = [(entry.request, entry.stored.outcome) for entry in found.ready if entry.request is not None]
+        return found, await replayer.replay([*((request, None) for request in found.interrupted), *requests])
 
     with kafka_errors():
-        entries, interrupted, result = _run(context, settings, work)
-    _reject_unknown(chosen, _list_ids(entries) | {request.request_id for request in interrupted})
-    _print_replay(context, entries, interrupted, result, as_json=as_json)
+        found, result = _run(context, settings, work)
+    _reject_unknown(chosen, found.ids)
+    _print_replay(context, found, result, as_json=as_json)
 
 
 def selection(
@@ -291,7 +313,7 @@ async def _find_entries(
     outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection, limit: int | None = None
 ) -> list[Entry]:
     found = []
-    async with aclosing(_scan_entries(outcomes, failed, chosen)) as entries:
+    async with aclosing(_scan_entries(outcomes, chosen, await failed.list())) as entries:
         async for entry in entries:
             found.append(entry)
             if len(found) == limit:
@@ -299,10 +321,20 @@ async def _find_entries(
     return found
 
 
+async def find_failures(outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection) -> Failures:
+    found, requests = Failures(), await failed.list()
+    async with aclosing(_scan_entries(outcomes, chosen, requests)) as entries:
+        async for entry in entries:
+            found.note(entry, chosen)
+    found.interrupted = await _find_interrupted(outcomes, requests, chosen)
+    found.ids.update(request.request_id for request in found.interrupted)
+    return found
+
+
 async def _scan_entries(
-    outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection
+    outcomes: IOutcomeStore, chosen: Selection, failed: Sequence[FailedRequest]
 ) -> AsyncGenerator[Entry, None]:
-    requests = {(request.stage, request.tenant, request.request_id): request for request in await failed.list()}
+    requests = {(request.stage, request.tenant, request.request_id): request for request in failed}
     async for stored in outcomes.scan(chosen.wanted):
         outcome = stored.outcome
         code = OK
@@ -319,7 +351,7 @@ async def forget_outcomes(
     outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection, *, removes: bool
 ) -> Forgotten:
     found, batch = Forgotten(), []
-    async with aclosing(_scan_entries(outcomes, failed, chosen)) as entries:
+    async with aclosing(_scan_entries(outcomes, chosen, await failed.list())) as entries:
         async for entry in entries:
             found.note(entry, chosen)
             batch.append(entry)
@@ -348,7 +380,7 @@ def _list_ids(entries: Sequence[Entry]) -> set[str]:
 
 
 async def _find_interrupted(
-    outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection
+    outcomes: IOutcomeStore, failed: Sequence[FailedRequest], chosen: Selection
 ) -> list[FailedRequest]:
     """Return the matching requests without an outcome, which a replay did not send because it was killed.
 
@@ -357,7 +389,7 @@ async def _find_interrupted(
     wanted = chosen.wanted
     requests = [
         request
-        for request in await failed.list()
+        for request in failed
         if (not chosen.ids or request.request_id in chosen.ids)
         and wanted.stage in (None, request.stage)
         and wanted.tenant in (None, request.tenant)
@@ -406,21 +438,12 @@ def _describe_dry_run(entries: Sequence[Entry], count: int, text: str) -> list[L
     return [*map(_render_entry, entries[:SHOWN]), *more, Line(text), Line("Nothing was changed. Add --yes to do it.")]
 
 
-def _print_replay(
-    context: CommandContext,
-    entries: Sequence[Entry],
-    interrupted: Sequence[FailedRequest],
-    result: ReplayResult | None,
-    *,
-    as_json: bool,
-) -> None:
-    ready = [entry for entry in entries if entry.request is not None]
-    codes = [entry.code for entry in entries if entry.request is None]
-    not_stored = len(codes)
+def _print_replay(context: CommandContext, found: Failures, result: ReplayResult | None, *, as_json: bool) -> None:
+    ready, interrupted, not_stored = found.ready, found.interrupted, found.not_stored.total()
     sent, changed, unsent = (result.sent, len(result.changed), len(result.unsent)) if result else (0, 0, 0)
     fields = {
         "dry_run": result is None,
-        "matched": len(entries),
+        "matched": len(ready) + not_stored,
         "interrupted": len(interrupted),
         "sent": sent,
         "changed_meanwhile": changed,
@@ -435,7 +458,7 @@ def _print_replay(
     if unsent:
         raise CommandError(f"the brokers did not accept {format_count(unsent, 'request')}: replay again")
     if not_stored:
-        reason = NEVER_STORED if set(codes) == {INVALID} else NOT_STORED
+        reason = NEVER_STORED if set(found.not_stored) == {INVALID} else NOT_STORED
         raise CommandError(f"{format_count(not_stored, 'failure')} cannot be replayed: {reason}")
 
 

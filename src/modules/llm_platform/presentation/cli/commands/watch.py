@@ -122,7 +122,7 @@ def list_watches(
     as_json: options.AsJson = False,
 ) -> None:
     """List the watched questions, newest first."""
-    if before is not None and not re.fullmatch(dtos.WATCH_ID_PATTERN, before):
+    if before is not None and not re.fullmatch(dtos.WATCH_CURSOR_PATTERN, before):
         reject("--before", "must be the id of a watch, as `watch list` shows it")
     context = get_command_context(ctx)
     page = context.run(lambda platform: platform.watches.list(owner=owner_of_label(key), limit=limit, before=before))

@@ -293,6 +293,8 @@ def _check_context_item(value: Any, path: str) -> ContextItem | None:
         for name in _CONTEXT_FIELDS
         if value.get(name) not in (None, "")
     }
+    if not texts.get("doc_id", "").strip():  # names no document
+        texts.pop("doc_id", None)
     return ContextItem(**texts) if texts else None
 
 
