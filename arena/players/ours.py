@@ -26,12 +26,7 @@ def answer(given: dict[str, Any]) -> dict[str, Any]:
         "ANSWER_ENCODER_TIMEOUT_S": "60",
     }
     if depth != QUOTES:
-        settings |= {
-            "LLM_KIND": "vllm",
-            "LLM_BASE_URL": given["model_url"],
-            "LLM_API_KEY": "none",
-            "LLM_MODEL": given["model"],
-        }
+        settings |= {"LLM_BASE_URL": given["model_url"], "LLM_MODEL": given["model"]}
     words = [sys.executable, "-m", "modules.llm_platform", "research", given["question"], "--json", "--yes"]
     words += ["--depth", "shallow" if depth == QUOTES else depth, "--output", f"{given['transcript']}.sealed.zip"]
     done = subprocess.run(words, env=os.environ | settings, stdout=subprocess.PIPE, text=True, check=False)

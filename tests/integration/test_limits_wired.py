@@ -109,7 +109,8 @@ class TestStages:
         async with ChatServer(answer()).running() as server:
             providers = listed(server.url, main={}, cheap={}, strong={})
             stages = {"rank": "cheap", "write": "strong-model"}
-            wired = Container(settings=Settings(LLM_PROVIDERS=providers, LLM_STAGES=stages, LLM_RPS=1000))
+            settings = Settings(LLM_PROVIDERS=providers, LLM_STAGES=stages, LLM_RPS=1000, REPORT_PAGES=9)
+            wired = Container(settings=settings)
             for stage in STAGES:
                 await wired.models().build_stage_llms()[stage].generate(question())
             await wired.resources().aclose()
@@ -162,7 +163,7 @@ class TestStages:
         settings = Settings(LLM_PROVIDERS=providers, LLM_STAGES={"write": "remote"}, LLM_PLATFORM_OFFLINE=True)
         async with build_platform(settings):
             wired = Container(settings=settings)
-            assert set(wired.models().build_stage_llms()) == set(STAGES)
+            assert set(wired.models().build_stage_llms()) == set(STAGES) - {"summarize"}
             await wired.resources().aclose()
 
     def test_without_a_model_there_are_no_stages(self, container: Callable[..., Container]) -> None:
@@ -177,7 +178,7 @@ class TestStages:
             wired = Container(settings=Settings())
             wired.llm_provider.override(fake)
             wired.llm_adapters.override({fake.name: fake})
-            assert wired.models().build_stage_llms() == dict.fromkeys(STAGES, fake)
+            assert wired.models().build_stage_llms() == dict.fromkeys(set(STAGES) - {"summarize"}, fake)
 
 
 class TestModels:

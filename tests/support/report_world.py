@@ -224,6 +224,7 @@ class World:
     price: Callable[[int, int], float] | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: {"search": "web", "read": "web"})
     judging: bool = True
+    stages: Sequence[LLMStage] = STAGES  # those that the model serves
     lock: IKeyLock = NO_KEY_LOCK
     follow_ups: FollowUps = field(default_factory=lambda: FollowUps(MemoryCache(10)))
 
@@ -239,7 +240,7 @@ class World:
 
     def make_tools(self) -> ReportTools:
         extractive = ExtractiveSynthesizer()
-        llms: dict[LLMStage, ILLMProvider] = dict.fromkeys(STAGES, self.model) if self.model else {}
+        llms: dict[LLMStage, ILLMProvider] = dict.fromkeys(self.stages, self.model) if self.model else {}
         return ReportTools(
             search=WebSearchService(self.web),
             pages=PageService(self.web),

@@ -102,6 +102,37 @@ async def test_a_local_model_reads_fewer_tokens_of_sources() -> None:
         assert least < count_tokens(prompt) < most
 
 
+_BOTH = {"LLM_PROVIDERS": [{"name": name, **fields} for name, fields in _PROVIDERS.items()]}
+_SLOW = {"LLM_KIND": "ollama", "LLM_MODEL": "m"}
+
+
+@for_each(
+    "values, rated, report_tokens",
+    [
+        (_SLOW, set(), 3000),
+        (_SLOW | {"REPORT_PAGES": 9}, set(), 3000),
+        (_SLOW | {"LLM_STAGES": {"rank": "m", "summarize": "m"}}, {"rank", "summarize"}, 3000),
+        ({"LLM_KIND": "vllm", "LLM_MODEL": "m"}, {"rank"}, None),
+        ({"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m"}, {"rank"}, None),
+        ({"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m", "REPORT_PAGES": 9}, {"rank", "summarize"}, None),
+        (_BOTH, {"rank"}, None),
+        (_BOTH | {"LLM_STAGES": {"write": "local"}}, {"rank"}, 3000),
+    ],
+)
+def test_a_report_asks_a_model_for_what_decides(
+    values: dict[str, Any], rated: set[str], report_tokens: int | None
+) -> None:
+    """A slow model rates nothing, and no model summarizes pages if the report is written from all of them. LLM_STAGES turns
+    both on.
+    """
+    settings = _settings(**values)
+    names = [connection.name for connection in llms.list_connections(settings)]
+    models = _models(settings, {name: FakeLLM(name=name) for name in names})
+    stages = set(models.build_stage_llms())
+    assert stages == set(llms.STAGES) - {"rank", "summarize"} | rated
+    assert models.report_sources_tokens() == report_tokens
+
+
 class _SlowModel:
     """Answers when it is opened, and lists itself with a context window."""
 

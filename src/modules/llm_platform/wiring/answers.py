@@ -26,7 +26,6 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.cache.from_settings import SharedState
 from modules.llm_platform.infrastructure.models.from_settings.chat_models import (
-    STAGES,
     LanguageModels,
     compute_first_token_timeout_s,
     compute_research_timeout_s,
@@ -132,7 +131,7 @@ def _build_report_tools(tools: AnswerTools, models: LanguageModels, *, is_stored
         pages=tools.report_pages,
         store=tools.store if is_stored else NoResearchStore(),
         llms=models.build_stage_llms(),
-        writer=tools.build_writer,
+        writer=partial(tools.build_writer, report_sources_tokens=models.report_sources_tokens()),
         fallback=tools.fallback,
         judge=partial(tools.build_judge, context_tokens=models.context_tokens) if is_judged else None,
         support_model=tools.support_model,
@@ -204,7 +203,9 @@ def label_stages(models: LanguageModels, search: SearchAdapters) -> Mapping[str,
     if models.adapters:
         addresses = _digest(connection.address or "" for connection in list_connections(settings))
         version, choices = f"{models.version}@{addresses}", resolve_stages(settings)
-        labels |= {stage: "/".join(filter(None, (choices.get(stage), version))) for stage in STAGES}
+        labels |= {
+            stage: "/".join(filter(None, (choices.get(stage), version))) for stage in models.list_report_stages()
+        }
     return labels
 
 

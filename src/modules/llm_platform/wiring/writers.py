@@ -29,7 +29,11 @@ class BuildWriter(Protocol):
     """`build_writer` without its first argument."""
 
     def __call__(
-        self, llm: ILLMProvider | None, context_tokens: int | ContextTokens, sources_tokens: int = ...
+        self,
+        llm: ILLMProvider | None,
+        context_tokens: int | ContextTokens,
+        sources_tokens: int = ...,
+        report_sources_tokens: int | None = ...,
     ) -> ISynthesizer: ...
 
 
@@ -47,13 +51,19 @@ def build_writer(
     llm: ILLMProvider | None,
     context_tokens: int | ContextTokens,
     sources_tokens: int = SOURCES_BUDGET_TOKENS,
+    report_sources_tokens: int | None = None,
 ) -> ISynthesizer:
     """Return the synthesizer of a model, or the extractive one without a model."""
     if llm is None:
         return extractive
     from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
 
-    return LLMSynthesizer(llm, context_tokens=context_tokens, sources_tokens=sources_tokens)
+    return LLMSynthesizer(
+        llm,
+        context_tokens=context_tokens,
+        sources_tokens=sources_tokens,
+        report_sources_tokens=report_sources_tokens,
+    )
 
 
 def build_answer_writer(write: BuildWriter, models: LanguageModels) -> ISynthesizer:

@@ -331,3 +331,12 @@ def test_phases_end_in_order_within_the_time(began: float, allowed: float) -> No
 def test_a_deadline_that_has_passed() -> None:
     """Leaves no time for anything, and nothing ends before it began."""
     assert all(compute_phase_end(phase, 10.0, 5.0) == 10.0 for phase in PHASE_ENDS)
+
+
+def test_nothing_is_kept_free_for_a_stage_without_a_model() -> None:
+    """Rules do it, so that the others may have its calls."""
+    account = Budget(
+        max_llm_calls=2, max_cost_usd=None, deadline=100.0, price=None, stages=("queries", "write"), clock=lambda: 0.0
+    )
+    account.expect_calls("rank", 5)
+    assert granted_calls(account, "queries", "queries", "write") == ["queries", "write"]

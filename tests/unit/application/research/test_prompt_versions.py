@@ -21,6 +21,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
+from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.testing import FakeLLM, sample_page
 
@@ -67,7 +68,9 @@ async def _written(questions: tuple[str, ...] = ()) -> list[Messages]:
             context=context,
             evidence=evidence,
         )
-        made.append(answer_prompt.build_prompt(request, CONTEXT_TOKENS).messages)
+        made.append(
+            answer_prompt.build_prompt(request, CONTEXT_TOKENS, None if questions else SOURCES_BUDGET_TOKENS).messages
+        )
     return made
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -104,6 +104,7 @@ class Budget:
         max_cost_usd: float | None,
         deadline: float,
         price: Price | None,
+        stages: Collection[LLMStage] = PRIORITY,
         clock: Callable[[], float] | None = None,
     ) -> None:
         """Create the budget of a report that begins now.
@@ -111,6 +112,7 @@ class Budget:
         - `max_llm_calls` and `max_cost_usd` are its limits; None is no limit.
         - `deadline` is event loop time, or the time of `clock`.
         - `price` is the price of the most expensive model that may serve.
+        - `stages` have a model. No calls are kept free for others.
 
         Raises PriceUnknownError for a limit in dollars without a price.
         """
@@ -125,7 +127,8 @@ class Budget:
         self._deadline = deadline
         self._spent_usd = 0.0  # more than in `spent` after an interrupted call, which counts with its whole reservation
         self._reservations: set[Reservation] = set()
-        self._expected_calls: dict[LLMStage, int] = dict(DEFAULT_EXPECTED_CALLS)
+        self._stages = stages
+        self._expected_calls = {stage: calls for stage, calls in DEFAULT_EXPECTED_CALLS.items() if stage in stages}
         self._call_tokens: dict[LLMStage, tuple[int, int]] = dict(DEFAULT_CALL_TOKENS)
         self._set_aside: dict[LLMStage, float] = {}  # the dollars for the next call of each stage
         self._refused_calls: Counter[LLMStage] = Counter()
@@ -159,7 +162,7 @@ class Budget:
 
         `tokens` counts the prompt and the longest answer of one call; None keeps the last estimate.
         """
-        self._expected_calls[stage] = calls
+        self._expected_calls[stage] = calls if stage in self._stages else 0
         if tokens is not None:
             self._call_tokens[stage] = tokens
 

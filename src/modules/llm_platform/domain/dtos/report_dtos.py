@@ -1,7 +1,7 @@
 """The values that the stages of a report exchange and store."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,6 +23,7 @@ from modules.llm_platform.domain.dtos.request_dtos import (
 from modules.llm_platform.domain.dtos.web_search_dtos import Language, SourceKind, WebSearchResultItem
 
 # LLM_STAGES can set a model for each.
+FINAL_PAGES: Final = 5  # pages whose text the writer of a report gets, unless the request names more addresses
 LLMStage = Literal["plan", "queries", "rank", "summarize", "write", "judge", "output"]
 ScoredBy = Literal["model", "keywords", "default"]
 

@@ -141,9 +141,14 @@ class LLMConnection:
         return self.context_tokens or self.traits.context_tokens
 
     @property
+    def reads_slowly(self) -> bool:
+        """Whether it runs on hardware of the operator that may be a CPU, which reads 20 to 100 tokens a second."""
+        return self.is_local and not self.traits.batches
+
+    @property
     def max_concurrent(self) -> int:
-        """The calls at once, or 0 for no bound. A local model answers one call at a time."""
-        return self.concurrency or int(self.is_local and not self.traits.batches)
+        """The calls at once, or 0 for no bound. A slow model answers one call at a time."""
+        return self.concurrency or int(self.reads_slowly)
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """Return the cost in US dollars, or None if a price is unknown."""

@@ -6,7 +6,7 @@ import pytest
 from tests.support.report_world import QUESTION, REWORDED, ReportModel, Web, World, answer_of, some_pages
 
 from modules.llm_platform.application.research.report.run import ReportOptions
-from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ReportEstimate
+from modules.llm_platform.domain.dtos.report_dtos import LLMStage, PlanRequest, ReportEstimate
 
 
 async def estimated(world: World, **fields: object) -> tuple[ReportEstimate, tuple[str, ...]]:
@@ -56,3 +56,16 @@ async def test_addresses_alone_are_not_searched_for() -> None:
     """A report on given pages makes no search and no further round."""
     estimate, _ = await estimated(World(Web(some_pages()), ReportModel()), urls=["https://given.example/"])
     assert estimate.at_most.searches == 0
+
+
+async def test_stages_without_a_model_take_no_calls() -> None:
+    """A slow model plans, searches and writes. The report is whole: nobody expected scores from it."""
+    model = ReportModel(text=REWORDED)
+    stages: tuple[LLMStage, ...] = ("plan", "queries", "write", "judge")
+    world = World(Web(some_pages(12)), model, options=ReportOptions(pages=8), stages=stages)
+    estimate, questions = await estimated(world)
+    answer = answer_of(await world.events(plan=questions))
+    assert 0 < answer.metadata.llm_calls <= estimate.at_most.llm_calls < 15
+    assert {"rank", "summarize"}.isdisjoint(model.asked)
+    assert "write" in model.asked
+    assert answer.degraded == ()

@@ -24,7 +24,7 @@ from modules.llm_platform.application.research.write.llm_synthesizer import LLMS
 from modules.llm_platform.domain.concurrency.long_work import INLINE_CHARS
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
+from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT, SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralise
@@ -49,7 +49,7 @@ def prompt(
     context: str | None = None,
 ) -> Prompt:
     request = SynthesisRequest(QUESTION, sources or (source(),), "de", max_tokens, instructions, questions, context)
-    return build_prompt(request, context_tokens)
+    return build_prompt(request, context_tokens, None if questions else SOURCES_BUDGET_TOKENS)
 
 
 def messages(built: Prompt) -> tuple[str, str]:
@@ -306,6 +306,16 @@ def test_sources_of_a_report_share_the_whole_context() -> None:
     parts = [count_tokens(part) for part in user.split("] Pumps")[2:]]
     assert abs(parts[0] - parts[1]) < 100
     assert built.truncated_tokens > 0
+
+
+def test_a_limited_report_has_the_passages_that_answer_its_questions() -> None:
+    """Not the beginnings of the pages, which it has without a limit."""
+    page = source(f"{'Mills grind rye. ' * 2000}A pump costs 90 euros. {'Mills grind rye. ' * 2000}")
+    request = SynthesisRequest("Which pump is cheap?", (page,), "en", questions=("How much does a pump cost?",))
+    limited, whole = build_prompt(request, 8_000, 1000), build_prompt(request, 8_000, None)
+    assert "A pump costs 90 euros." in messages(limited)[1]
+    assert prompt_tokens(limited) < 2000
+    assert "A pump costs 90 euros." not in messages(whole)[1]
 
 
 def test_packing_takes_linear_time() -> None:

@@ -14,7 +14,7 @@ from modules.llm_platform.application.research.report.queries import (
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_MAX_TOKENS
 from modules.llm_platform.application.research.report.run import ReportTools
 from modules.llm_platform.application.research.report.summarize import SUMMARY_MAX_TOKENS
-from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ReportAmounts, ReportEstimate
+from modules.llm_platform.domain.dtos.report_dtos import LLMStage, PlanRequest, ReportAmounts, ReportEstimate
 
 # The tokens of the prompt, and of the longest answer, of one call.
 QUERIES_TOKENS = (500, 1024)
@@ -54,16 +54,17 @@ def _estimate_amounts(tools: ReportTools, request: PlanRequest, language: str, q
     if not tools.llms:
         return ReportAmounts(searches=all_searches, pages=pages)
     context = options.context_tokens
-    calls: tuple[Calls, ...] = (
-        (questions if kinds else 0, QUERIES_TOKENS),
-        (searches * math.ceil(options.results_per_search / BATCH), RANK_TOKENS),
-        (rounds, (round_queries.MAX_PROMPT_TOKENS, round_queries.MAX_ANSWER_TOKENS)),
-        (pages, (context - min(SUMMARY_MAX_TOKENS, context // 2), SUMMARY_MAX_TOKENS)),
-        (math.ceil(pages / BATCH), RANK_TOKENS),
-        (1, (context - options.max_tokens, options.max_tokens)),
-        (1 if tools.judge else 0, (max(0, context - JUDGE_TOKENS), JUDGE_TOKENS)),
+    calls: tuple[tuple[LLMStage, int, tuple[int, int]], ...] = (
+        ("queries", questions if kinds else 0, QUERIES_TOKENS),
+        ("rank", searches * math.ceil(options.results_per_search / BATCH), RANK_TOKENS),
+        ("queries", rounds, (round_queries.MAX_PROMPT_TOKENS, round_queries.MAX_ANSWER_TOKENS)),
+        ("summarize", pages, (context - min(SUMMARY_MAX_TOKENS, context // 2), SUMMARY_MAX_TOKENS)),
+        ("rank", math.ceil(pages / BATCH), RANK_TOKENS),
+        ("write", 1, (context - options.max_tokens, options.max_tokens)),
+        ("judge", 1 if tools.judge else 0, (max(0, context - JUDGE_TOKENS), JUDGE_TOKENS)),
     )
-    return add_up_calls(calls, tools.price).model_copy(update={"searches": all_searches, "pages": pages})
+    made = ((count, tokens) for stage, count, tokens in calls if stage in tools.llms)
+    return add_up_calls(made, tools.price).model_copy(update={"searches": all_searches, "pages": pages})
 
 
 def add_up_calls(calls: Iterable[Calls], price: Callable[[int, int], float] | None) -> ReportAmounts:

@@ -36,14 +36,13 @@ from modules.llm_platform.application.research.write.writing import UNFINISHED, 
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, RankedSummaries, Score, Summary
+from modules.llm_platform.domain.dtos.report_dtos import FINAL_PAGES, RankedCandidate, RankedSummaries, Score, Summary
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.retrieval.ranking import pick_top
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
-FINAL_PAGES = 5  # pages whose full text the writer gets, unless the request names more addresses
 SPARE_PAGES = 10  # further results that are read when better ones cannot be read
 MIN_ANSWER_TOKENS = 16  # the budget refuses a call for which even this is too expensive
 SUMMARY_WAIT_S = 30.0  # wait for summaries that are not finished when the text is
@@ -327,11 +326,11 @@ def _is_text_complete(run: ReportRun, draft: Draft | None) -> bool:
 
 
 def _find_shortfall(run: ReportRun, found: ReportFound, draft: Draft | None) -> Shortfall:
-    """Return what limits and failures left out. Scores by keywords are a shortfall only if a model is configured."""
+    """Return what limits and failures left out. Scores by keywords are a shortfall only if a model should give them."""
     stopped = found.ledger.stopped
     return Shortfall(
         left_out=run.budget.refused_calls,
-        fallback_scores=found.unscored if run.tools.llms else 0,
+        fallback_scores=found.unscored if "rank" in run.tools.llms else 0,
         results=found.scored,
         late=is_timed_out([*run.degraded, *(draft.degraded if draft else ())]),
         fewer_rounds=stopped in ("budget", "asked") or (stopped == "time" and run.request.max_seconds is not None),

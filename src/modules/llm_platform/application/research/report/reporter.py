@@ -257,6 +257,7 @@ class Reporter:
             max_cost_usd=request.max_cost_usd,
             deadline=run.began + seconds - compute_output_seconds(request, seconds),
             price=self._tools.price,
+            stages=self._tools.llms.keys(),
         )
         if request.output_schema is not None:
             budget.expect_calls("output", 1)  # the call that makes the structured output when the report is done

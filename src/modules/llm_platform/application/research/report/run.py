@@ -54,7 +54,7 @@ class ReportOptions:
 class ReportTools:
     """The parts that every report uses.
 
-    - `llms` has a model for every stage, or is empty.
+    - `llms` has the model of each stage. Rules take the place of one that is missing.
     - `writer` builds a writer for a model (or None) and a context size in tokens.
     - `judge` builds a citation judge for a model. If it is None, only words are compared.
     - `support_model` decides what the comparison of words leaves in doubt. If it is None, the words decide.

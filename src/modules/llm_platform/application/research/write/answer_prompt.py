@@ -103,11 +103,13 @@ class Prompt:
     is_context_cut: bool = False
 
 
-def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens: int = SOURCES_BUDGET_TOKENS) -> Prompt:
+def build_prompt(
+    request: SynthesisRequest, context_tokens: int, sources_tokens: int | None = SOURCES_BUDGET_TOKENS
+) -> Prompt:
     """Return the prompt for a report if the request has sub-questions, else for a short answer.
 
-    The context and the sources are cut so that prompt and answer fit into `context_tokens`. For a short answer, the sources
-    are also cut to `sources_tokens`: the passages that match the question stay.
+    The context and the sources are cut so that prompt and answer fit into `context_tokens`. The sources are also cut to
+    `sources_tokens`: the passages that match the questions stay. If it is None, the beginnings of the sources stay.
     """
     sources, written = request.sources, neutralise(request.context or "")
     fence = fence_line(
@@ -129,15 +131,16 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
     max_tokens = min(request.max_tokens, context_tokens // 2)
     fixed_tokens = RESERVED_TOKENS + sum(map(count_tokens, (rules, fence, fence, closing, *found, *headers.values())))
     room = context_tokens - max_tokens - fixed_tokens
-    left = 0 if request.questions else room - sources_tokens
+    left = 0 if sources_tokens is None else room - sources_tokens
     context = cut_middle(written, max(left, int(room * CONTEXT_SHARE)))
     fixed_tokens += count_tokens(f"{context_fence}{context}{context_fence}") if context else 0
     budget = max(MIN_SOURCES_TOKENS, context_tokens - max_tokens - fixed_tokens)
-    if request.questions:
+    if sources_tokens is None:
         packed = fit_to_budget(sources, budget)
     else:
-        limit, is_one_step = min(sources_tokens, budget), not request.evidence
-        packed = fit_to_question(sources, request.question, limit, request.language, is_one_step=is_one_step)
+        asked = " ".join([request.question, *request.questions])
+        limit, is_one_step = min(sources_tokens, budget), not (request.evidence or request.questions)
+        packed = fit_to_question(sources, asked, limit, request.language, is_one_step=is_one_step)
     # A title without a text tempts small models to cite it for something that they made up.
     told = [source for source in packed.sources if source.text.strip()]
     blocks = [f"{headers[source.index]}\n{neutralise(source.text)}" for source in told]

@@ -36,7 +36,8 @@ class LLMSynthesizer(StreamingSynthesizer):
 
     - `llm` may be a router. Its resets and its spending are passed on.
     - `context_tokens` is the context length of the smallest model behind `llm`, for prompt and answer together.
-    - `sources_tokens` limits the sources of a short answer.
+    - `sources_tokens` limits the sources of a short answer, and `report_sources_tokens` those of a report. None is no limit but
+      the context.
 
     Raises the errors of the LLM port.
     """
@@ -51,12 +52,14 @@ class LLMSynthesizer(StreamingSynthesizer):
         *,
         context_tokens: int | ContextTokens = DEFAULT_CONTEXT_TOKENS,
         sources_tokens: int = SOURCES_BUDGET_TOKENS,
+        report_sources_tokens: int | None = None,
         name: str = "llm",
     ) -> None:
         self.name, self.is_free = name, llm.is_free
         self._llm = llm
         self._context_tokens = context_tokens
         self._sources_tokens = sources_tokens
+        self._report_sources_tokens = report_sources_tokens
 
     async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
         if not request.sources:
@@ -99,7 +102,8 @@ class LLMSynthesizer(StreamingSynthesizer):
     async def _make_prompt(self, request: SynthesisRequest) -> Prompt:
         context_tokens = await resolve_context(self._context_tokens)
         chars = sum(len(source.text) for source in request.sources)
-        return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, self._sources_tokens)
+        sources_tokens = self._report_sources_tokens if request.questions else self._sources_tokens
+        return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, sources_tokens)
 
 
 class _AnswerReader:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from pydantic import SecretStr
 
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
+from modules.llm_platform.domain.dtos.report_dtos import FINAL_PAGES
 from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, IContextWindow, ILLMProvider, ISlowToLoad
 from modules.llm_platform.infrastructure.limits.daily_budget import ModelBudget
@@ -38,6 +39,8 @@ MAX_CONCURRENT_CALLS = 8
 # passages of 1,500 tokens contained the answer to 37 of 40 questions about manuals, those of 4,000 tokens to 38.
 LOCAL_TIMEOUT_S = 600.0
 LOCAL_SOURCES_TOKENS = 1500
+REPORT_FACTOR = 2  # a report of a slow model has this many times the sources of its answers
+RATING_STAGES: frozenset[LLMStage] = frozenset({"rank", "summarize"})  # read every result and page, and write no text
 STAGES = get_args(LLMStage)
 
 LLMAdapters = Mapping[str, ILLMProvider]
@@ -292,24 +295,46 @@ class LanguageModels:
         usual = LOCAL_SOURCES_TOKENS if has_local_model(self.settings, self.adapters) else SOURCES_BUDGET_TOKENS
         return next((one.sources_tokens for one in self.settings.LLM_PROVIDERS if one.sources_tokens), usual)
 
+    def report_sources_tokens(self) -> int | None:
+        """Return the tokens of sources in the prompt of a report, or None for as many as the context has room for."""
+        return REPORT_FACTOR * self.sources_tokens() if self._reads_slowly("write") else None
+
     def prefer(self, stage: LLMStage) -> ILLMProvider | None:
         """Return `llm`, which calls the model that LLM_STAGES names for this stage first."""
         first = resolve_stages(self.settings).get(stage)
         return self.llm.prefer(first) if first and isinstance(self.llm, LLMRouter) else self.llm
 
     def build_stage_llms(self) -> Mapping[LLMStage, ILLMProvider]:
-        """Return the provider of each report stage: the model in LLM_STAGES first, then the others in order.
+        """Return the provider of each report stage that has one: the model in LLM_STAGES first, then the others in order.
 
-        Without a model, there are none. If `llm` is one of the adapters, it serves all stages.
+        If `llm` is one of the adapters, it serves all of them.
         """
-        if self.llm is None:
-            return {}
-        if any(self.llm is adapter for adapter in self.adapters.values()):
-            return dict.fromkeys(STAGES, self.llm)
+        stages = self.list_report_stages()
+        if self.llm is None or any(self.llm is adapter for adapter in self.adapters.values()):
+            return {stage: self.llm for stage in stages if self.llm}
         router = self.policies.build_router(self.adapters, self.policies.limiters, max_wait_s=MAX_REPORT_WAIT_S)
         first = {stage: name for stage, name in resolve_stages(self.settings).items() if name in self.adapters}
         routers = {name: router.prefer(name) for name in set(first.values())}
-        return {stage: routers[first[stage]] if stage in first else router for stage in STAGES}
+        return {stage: routers[first[stage]] if stage in first else router for stage in stages}
+
+    def list_report_stages(self) -> Sequence[LLMStage]:
+        """Return the stages of a report that a model serves.
+
+        A slow model rates no results and summarizes no pages. No model summarizes pages if the report is written from all that
+        are read, because the summaries choose among them. LLM_STAGES names a model that shall do it all the same.
+        """
+        if self.llm is None:
+            return []
+        left_out = {stage for stage in RATING_STAGES if self._reads_slowly(stage)}
+        if self.settings.REPORT_PAGES <= FINAL_PAGES:
+            left_out.add("summarize")
+        return [stage for stage in STAGES if stage not in left_out or stage in self.settings.LLM_STAGES]
+
+    def _reads_slowly(self, stage: LLMStage) -> bool:
+        """Return whether the model that serves a stage first is slow."""
+        connections = {connection.name: connection for connection in list_connections(self.settings)}
+        first = resolve_stages(self.settings).get(stage) or next(iter(self.adapters), "")
+        return first in connections and connections[first].reads_slowly
 
     def build_price(self) -> Callable[[int, int], float] | None:
         """Return a function for the US dollars of a call with the most expensive model, or None if a price is unknown."""
