@@ -171,3 +171,11 @@ def test_the_titles_of_groups_of_rows_are_headings() -> None:
         "### Reserves",
         f"{names}\n| Roof | 900 | 950 |\n| Lift | 120 | 140 |\n| Paint | 20 | 0 |",
     ]
+
+
+def test_a_table_of_another_number_of_columns_gets_no_names() -> None:
+    """On the first page a name beside its numbers is one column with them. On the next one texts stand at both places."""
+    first = STAFF.replace("272 686 10 F1 117", "330 686 10 F1 117").replace("272 672 10 F1 204", "330 672 10 F1 204")
+    cells = ((x, y) for y in (700, 686, 672) for x in (72, 172, 272, 330))
+    next_page = "\n".join(f"{x} {y} 10 F1 {number}" for number, (x, y) in enumerate(cells, 10))
+    assert read(first, next_page)[1:] == ["10 11 12 13", "14 15 16 17", "18 19 20 21"]

@@ -28,7 +28,6 @@ MAX_COLUMNS = 40
 MIN_HEIGHT = 40.0  # points of all upright rules at a place
 THIN = 3.0  # points: a filled rectangle that is thinner is a rule
 
-
 BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")
 _LEADERS = re.compile(r"(?:\.[ \t]?){5}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -162,7 +161,8 @@ class Table:
 
     def continue_table(self, before: "Table") -> None:
         """Take the names of the table before if this is the rest of it, below it or on the next page."""
-        is_same = len(self.columns) == len(before.columns) and all(
+        has_as_many = len(self.columns) == len(before.columns) and len(self.rows[0]) == len(before.rows[0])
+        is_same = has_as_many and all(
             left < right_before and right > left_before
             for (left, right), (left_before, right_before) in zip(self.columns, before.columns, strict=True)
         )
