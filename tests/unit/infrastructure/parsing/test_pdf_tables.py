@@ -179,3 +179,8 @@ def test_a_table_of_another_number_of_columns_gets_no_names() -> None:
     cells = ((x, y) for y in (700, 686, 672) for x in (72, 172, 272, 330))
     next_page = "\n".join(f"{x} {y} 10 F1 {number}" for number, (x, y) in enumerate(cells, 10))
     assert read(first, next_page)[1:] == ["10 11 12 13", "14 15 16 17", "18 19 20 21"]
+
+
+def test_the_title_that_reportlab_gives_to_a_file_without_one_is_none() -> None:
+    """The name of the file is its title then, in place of `(anonymous)`."""
+    assert read_pdf((FILES / "reportlab.pdf").read_bytes())["title"] is None
