@@ -11,7 +11,9 @@ MAX_CHARS = 5_000_000
 
 NEEDS_EXTRA = 'reading it needs: pip install "llm-platform[documents]"'
 BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
-_GENERATED_TITLE = re.compile(r"^(?:Microsoft Word|untitled|\(anonymous\)|PowerPoint)|\.(?:docx?|odt|tex|dvi|indd|pptx?|rtf)$", re.I)
+_GENERATED_TITLE = re.compile(
+    r"^(?:Microsoft Word|untitled|\(anonymous\)|PowerPoint)|\.(?:docx?|odt|tex|dvi|indd|pptx?|rtf)$", re.I
+)
 
 
 def open_file(file: File) -> IO[bytes]:
