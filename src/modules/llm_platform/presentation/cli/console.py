@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
+from modules.llm_platform.presentation.cli.terminal_input import wait_for_input
 from modules.llm_platform.presentation.cli.wrapping import wrap
 from shared.logging import printable
 
@@ -149,6 +150,7 @@ class Console:
 
     def prompt(self, text: str) -> str | None:
         print(text, end=" ", file=self.err, flush=True)
+        wait_for_input(self.source)
         line = self.source.readline()
         return printable(line).strip() if line else None
 
