@@ -141,10 +141,10 @@ class DocumentLookup:
                 found[doc_id] = LookupResult(passages[0].title, passages[0].url, merged.text, merged.pages)
         return found
 
-    async def find_tables(self, doc_id: str, found: str) -> str | None:
+    async def find_tables(self, doc_id: str, found: str) -> MergedText | None:
         """Return the tables of a document with all of their rows; None without a table. Raises the errors of the store.
 
-        `found` is the part of its text that a search found.
+        `found` is the part of the document's text that a search found.
         """
         return join_whole_tables(await self._find_passages(doc_id), found)
 
@@ -193,7 +193,7 @@ class ContextResolver:
         return collected
 
     async def complete_tables(self, passages: Sequence[ContextPassage], question: str) -> tuple[ContextPassage, ...]:
-        """Return the passages, those of a table with all of its rows if the question compares or counts them.
+        """Return the passages. A passage of a table has all rows of the table if the question compares or counts rows.
 
         Raises the errors of the store.
         """
@@ -202,8 +202,8 @@ class ContextResolver:
             doc_id = passage.document.doc_id
             if not doc_id or not wants_whole_table(question, [passage.text]):
                 return passage
-            text = await self._documents.find_tables(doc_id, passage.text)
-            return replace(passage, text=text, pages=(), is_whole=True) if text else passage
+            tables = await self._documents.find_tables(doc_id, passage.text)
+            return replace(passage, text=tables.text, pages=tables.pages, is_whole=True) if tables else passage
 
         completed = await _map_concurrently(complete, passages, MAX_CONCURRENT_LOOKUPS)
         return tuple(completed[passage] for passage in passages)

@@ -1,16 +1,17 @@
 """The tables of a document with all of their rows, for questions that compare or count them."""
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import groupby
-from typing import Final
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.sentences import MAX_PARAGRAPHS, MAX_ROWS_OF_WHOLE, MAX_TEXT_CHARS
 from modules.llm_platform.domain.extractive.tables import asks_about_rows
-from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text
+from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect_language
+from modules.llm_platform.domain.text.page_starts import PageStarts
 
 TABLE_MARK: Final = "---"  # between the names of the columns and the rows
 PARTS: Final = "\n\n"  # between the parts of a table
@@ -28,32 +29,59 @@ def wants_whole_table(question: str, texts: Iterable[str]) -> bool:
     return any(TABLE_MARK in text for text in texts) and asks_about_rows(read_question(question, language))
 
 
-def join_whole_tables(passages: Sequence[Passage], found: str) -> str | None:
+def join_whole_tables(passages: Sequence[Passage], found: str) -> MergedText | None:
     """Return the tables of a document with all of their rows, the titles, and of its prose the paragraphs that `found` has.
 
-    - `passages` are all of the document, and `found` is the text of those that a search found.
-    - It is None without a table, and for tables that are longer than the writer of quotes reads.
+    - `passages` are all passages of the document, and `found` is the text of the passages that a search found.
+    - The result is None without a table, and for tables that are longer than the writer of quotes reads.
     """
-    merged = merge_document_text(passages, MAX_READ_CHARS).text
-    if len(merged) == MAX_READ_CHARS:  # the last rows may be missing
+    merged = merge_document_text(passages, MAX_READ_CHARS)
+    if len(merged.text) == MAX_READ_CHARS:  # the last rows may be missing
         return None
-    all_parts = join_tables(merged).split(PARTS)
-    parts = [part for part in all_parts if len(part) <= MAX_TITLE_CHARS or TABLE.match(part) or part in found]
-    text = PARTS.join(parts)
-    most = MAX_TEXT_CHARS if len(parts) == len(all_parts) else MAX_MIXED_CHARS
-    is_read = len(parts) <= MAX_PARAGRAPHS and text.count("\n") < MAX_ROWS_OF_WHOLE and len(text) <= most
-    return text if is_read and TABLE.search(text) else None
+    parts = list(_list_parts(merged.text))
+    kept = [part for part in parts if part.head or len(part.text) <= MAX_TITLE_CHARS or part.text in found]
+    joined = _join_parts(kept, merged.pages)
+    most = MAX_TEXT_CHARS if len(kept) == len(parts) else MAX_MIXED_CHARS
+    is_short = joined.text.count(PARTS) < MAX_PARAGRAPHS and len(joined.text) <= most
+    has_few_rows = joined.text.count("\n") < MAX_ROWS_OF_WHOLE
+    return joined if is_short and has_few_rows and any(part.head for part in kept) else None
 
 
 def join_tables(text: str) -> str:
     """Return the text with the parts of a table, which was divided into passages, below one line of names."""
-    joined: list[str] = []
-    for head, parts in groupby(text.split(PARTS), key=_find_head):
-        rows = (part.removeprefix(f"{head}\n") for part in parts)
-        joined += ["\n".join([head, *rows])] if head else rows
-    return PARTS.join(joined)
+    return _join_parts(_list_parts(text), ()).text
 
 
-def _find_head(part: str) -> str | None:
-    found = TABLE.fullmatch(part)
-    return found[1] if found else None
+class _Part(NamedTuple):
+    """A part of a text from `start` on. `head` has the names of the columns and the rule below them if it is a table."""
+
+    start: int
+    text: str
+    head: str = ""
+
+
+def _list_parts(text: str) -> Iterator[_Part]:
+    start = 0
+    for part in text.split(PARTS):
+        table = TABLE.fullmatch(part)
+        yield _Part(start, part, table[1] if table else "")
+        start += len(part) + len(PARTS)
+
+
+def _join_parts(parts: Iterable[_Part], pages: PageStarts) -> MergedText:
+    """Join the parts. A table below one with the same names has only its rows. The pages of the text are moved with it."""
+    pieces: list[str] = []
+    starts: list[tuple[int, int]] = []
+    waiting = deque(pages)
+    length, head = 0, ""
+    for part in parts:
+        goes_on = bool(part.head) and part.head == head
+        cut = len(part.head) + 1 if goes_on else 0
+        gap = "" if not pieces else "\n" if goes_on else PARTS
+        pieces += [gap, part.text[cut:]]
+        length += len(gap)
+        while waiting and waiting[0][0] < part.start + len(part.text):
+            offset, page = waiting.popleft()
+            starts.append((length + max(0, offset - part.start - cut), page))
+        length, head = length + len(part.text) - cut, part.head
+    return MergedText("".join(pieces), tuple(starts))

@@ -269,21 +269,21 @@ class DocumentWebSearch(IWebSearchProvider):
         self._shown[url] = best.doc_id
         if len(self._shown) > MAX_SHOWN:
             del self._shown[next(iter(self._shown))]
-        table = await self._read_tables(found, query)
-        merged = merge_passages(found, query) if table is None else MergedText(table)
+        tables = await self._read_tables(found, query)
+        merged = tables or merge_passages(found, query)
         snippet = self.redactor.text(merged.text)
         return WebSearchResultItem(
             title=self.redactor.text(best.title or best.doc_id),
             url=url,
             snippet=snippet,
             pages=merged.pages if snippet == merged.text else (),
-            is_whole=table is not None or await self._is_whole(found, merged.text),
+            is_whole=tables is not None or await self._is_whole(found, merged.text),
             source=self.name,
             site_name=best.source,
             score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),
         )
 
-    async def _read_tables(self, found: Sequence[FoundPassage], query: str) -> str | None:
+    async def _read_tables(self, found: Sequence[FoundPassage], query: str) -> MergedText | None:
         """Return the tables of a document with all of their rows, for a question that compares or counts them; else None."""
         if not wants_whole_table(query, (hit.passage.text for hit in found)):
             return None
