@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, Answer, File, own_title
+from modules.llm_platform.infrastructure.parsing.markdown_table import render_row
 from modules.llm_platform.infrastructure.parsing.zipped_xml import (
     Archive,
     Element,
@@ -333,6 +334,5 @@ def _render_rows(rows: Sequence[_Row]) -> str:
 
 def _render_table(rows: Sequence[_Row]) -> str:
     columns = sorted({column for row in rows for column in row.cells})
-    lines = [[row.cells.get(column, "").replace("|", "\\|") for column in columns] for row in rows]
-    names, *others = (f"| {' | '.join(line)} |" for line in lines)
+    names, *others = (render_row(row.cells.get(column, "") for column in columns) for row in rows)
     return "\n".join([names, f"|{'---|' * len(columns)}", *others])

@@ -140,7 +140,7 @@ class PageLayout:
         if "".join(piece.text for piece in self._pieces) != text:
             return make_plain_lines(text)  # an older version of pypdf tells some parts twice
         lines = [_make_line(pieces) for pieces in self._group_pieces()]
-        rows = _group_rows(self._shows)
+        rows = _find_cell_edges(self._shows)
         for line in lines:
             line.cells = rows.get(round(line.y), ()) if line.size else ()
         _measure_steps(lines)
@@ -220,7 +220,7 @@ def _group_shows(shows: Sequence[_Show]) -> Iterator[list[_Show]]:
 
 
 def _divide_at_gaps(parts: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Yield what an operator shows between gaps wider than those of a justified line. The gap is the first part."""
+    """Yield what an operator shows between wide gaps. A gap in a justified line is narrower. The gap is the first part."""
     begin = 0
     for at, part in enumerate(parts):
         if at > begin and isinstance(part, (int, float)) and part <= -1000 * COLUMN_GAP:
@@ -344,7 +344,7 @@ def _measure_steps(lines: Sequence[Line]) -> None:
         line.usual_step = usual.get(line.size, 0.0)
 
 
-def _group_rows(shows: Sequence[_Show]) -> dict[int, tuple[float, ...]]:
+def _find_cell_edges(shows: Sequence[_Show]) -> dict[int, tuple[float, ...]]:
     """Return the left edges of the cells of table rows, by their baselines."""
     rows: dict[int, tuple[float, ...]] = {}
     cells: list[float] = []

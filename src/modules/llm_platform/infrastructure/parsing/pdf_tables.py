@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from modules.llm_platform.infrastructure.parsing.markdown_table import render_row, render_table
+
 SAME_LINE = 0.3  # font sizes by which the baselines of one line differ at most
 RAISED = 0.6  # font sizes by which a raised or lowered character stands beside its word at most
 WORD_SPACE = 0.15  # font sizes from which on a gap between two texts is a blank
@@ -143,15 +145,14 @@ class Table:
         if not self.has_names:
             rows = (" ".join(text for text in row if text) for row in self.rows)
             return "\n\n".join([*filter(None, [self.title]), *rows])
-        lines = [_render_row(row) for row in self.rows]
-        names = f"{lines[0]}\n{_render_row(['---'] * len(self.rows[0]))}"
+        names = render_table(self.rows[:1])
         parts = [f"### {self.title}\n\n{names}" if self.title else names]
-        for number, line in enumerate(lines[1:], 1):
+        for number, row in enumerate(self.rows[1:], 1):
             if number in self.labels:
                 parts = parts[: -1 if parts[-1] == names else None]
-                parts.append(f"### {''.join(self.rows[number])}\n\n{names}")
+                parts.append(f"### {''.join(row)}\n\n{names}")
             else:
-                parts[-1] += f"\n{line}"
+                parts[-1] += f"\n{render_row(row)}"
         return "\n\n".join(parts)
 
     def add_title(self, row: "_Row") -> None:
@@ -170,11 +171,6 @@ class Table:
             self.rows.insert(0, before.rows[0])
             self.labels = frozenset(number + 1 for number in self.labels)
             self.has_names = True
-
-
-def _render_row(row: Sequence[str]) -> str:
-    cells = (text.replace("|", "\\|") for text in row)
-    return f"| {' | '.join(cells)} |"
 
 
 @dataclass(slots=True)
@@ -276,7 +272,7 @@ def _group_rows(runs: Iterable[Run], rules: Rules) -> list[_Row]:
                 rows[-1].bottom = cell.bottom
                 rows.append(row)
             row.add(run)
-        elif _goes_on(row, run) and not rules.divides(cell.last, run):
+        elif _continues_cell(row, run) and not rules.divides(cell.last, run):
             cell.add(run, on_last_line=False)
             row.bottom = min(row.bottom, run.y)
         elif run.x > cell.end - SAME_LINE * run.size and row.bottom - run.size < run.y < above:
@@ -292,7 +288,7 @@ def _is_same_line(before: Run, run: Run) -> bool:
     return gap > -SAME_LINE * run.size and abs(before.y - run.y) < tolerance * max(before.size, run.size)
 
 
-def _goes_on(row: _Row, run: Run) -> bool:
+def _continues_cell(row: _Row, run: Run) -> bool:
     """Return whether a text is the next line of the last cell of a row."""
     cell = row.cells[-1]
     if not 0 < cell.last.y - run.y < LINE_STEP * run.size:
@@ -340,7 +336,7 @@ class _Columns:
         return sum(span[0] < right and span[1] > left for span in self.spans) == 1
 
     def _measure(self, cell: _Cell, row: _Row) -> tuple[float, float]:
-        """Return the edges of a cell: the rules beside it if they have nothing else between them, as those of a page have."""
+        """Return the rules beside a cell, or its own edges if another cell stands between these rules."""
         left, right = self._rules.find_column(cell.x, cell.end, cell.bottom + SAME_LINE * cell.last.size)
         met = sum(span[0] < right and span[1] > left for span in self.spans)
         is_wide = met > 1 or any(left < other.x < right for other in row.cells if other is not cell)

@@ -4,6 +4,7 @@ from contextlib import suppress
 from typing import Final
 
 from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, Answer, File, limit_text, own_title
+from modules.llm_platform.infrastructure.parsing.markdown_table import render_table
 from modules.llm_platform.infrastructure.parsing.zipped_xml import (
     Archive,
     Elements,
@@ -81,7 +82,7 @@ class _Slide(Xml):
             self._paragraphs = []
         elif name == "tbl":
             if not self._shape_is_hidden:
-                self.texts.append(_render_table(self._rows))
+                self.texts.append(_render_rows(self._rows))
         elif name in _SHAPES:
             self._end_shape()
 
@@ -106,11 +107,10 @@ class _Slide(Xml):
         return self._chars > MAX_CHARS
 
 
-def _render_table(rows: list[list[str]]) -> str:
+def _render_rows(rows: list[list[str]]) -> str:
     if len(rows) < 2 or len(rows[0]) < 2:
         return "\n\n".join(cell for row in rows for cell in row if cell)
-    lines = [[cell.replace("|", "\\|") for cell in row] for row in (rows[0], ["---"] * len(rows[0]), *rows[1:])]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return render_table(rows)
 
 
 def read_pptx(file: File) -> Answer:

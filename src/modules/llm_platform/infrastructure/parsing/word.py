@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, Answer, File, limit_text, own_title
+from modules.llm_platform.infrastructure.parsing.markdown_table import render_table
 from modules.llm_platform.infrastructure.parsing.zipped_xml import Archive, Elements, Xml, unpack
 
 MAX_STYLE_ELEMENTS = 500_000  # Elements of the styles of a Word document, which allows 4,079 styles.
@@ -84,8 +85,7 @@ class _Table:
 
     def render(self) -> str:
         """Return the table as Markdown."""
-        rows = [[text.replace("|", "\\|") for text in row] for row in self.rows]
-        return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))
+        return render_table(self.rows)
 
 
 @dataclass(slots=True)
