@@ -241,7 +241,7 @@ class Candidate:
         return self.form.refers_back and not self.form.lead and self.form.above is None
 
     @property
-    def attached(self) -> tuple[Block, ...]:
+    def attachments(self) -> tuple[Block, ...]:
         """The blocks to show below the sentence."""
         return self.announced or ()
 
@@ -282,7 +282,7 @@ class Candidate:
     def is_quotable(self) -> bool:
         """True if the sentence can be part of an answer."""
         text, asked = self.sentence.text, self.question.text
-        shows_nothing = not self.attached and points_to_exhibit(text, asked)
+        shows_nothing = not self.attachments and points_to_exhibit(text, asked)
         if shows_nothing or not self.has_usable_form or is_question(text):
             return False
         return not self.form.boilerplate.is_unasked(asked)
@@ -409,7 +409,10 @@ def measure_overlap(one: Candidate, other: Candidate) -> float:
     Announcements overlap only if they announce the same block.
     """
     if one.sentence.is_announcement or other.sentence.is_announcement:
-        return float(bool(one.attached) and one.attached[0].text == (other.attached[0].text if other.attached else ""))
+        return float(
+            bool(one.attachments)
+            and one.attachments[0].text == (other.attachments[0].text if other.attachments else "")
+        )
     if one.words == other.words:
         return 1.0
     return len(one.content & other.content) / max(1, min(len(one.content), len(other.content)))

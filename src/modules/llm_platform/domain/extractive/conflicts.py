@@ -41,7 +41,7 @@ def find_conflict(candidates: Sequence[Candidate], *, of_figures: bool = True) -
     if not candidates:
         return None
     floor = CLOSE_TO_TOP * candidates[0].score
-    near = [one for one in candidates if one.score >= floor and not one.attached and not one.sentence.row]
+    near = [one for one in candidates if one.score >= floor and not one.attachments and not one.sentence.row]
     if not of_figures and len({_is_negated(one) for one in near}) < 2:
         return None
     compared = itertools.islice((one for one in near if one.is_quotable), CONFLICTS_AMONG)
@@ -133,7 +133,7 @@ def find_meanings(question: Question, candidates: Sequence[Candidate]) -> Meanin
         return None
     openings: dict[int, Candidate] = {}  # by rank: the best sentence of each source that can be understood alone
     for one in candidates:
-        if not one.is_dependent and not one.attached and not one.sentence.row:
+        if not one.is_dependent and not one.attachments and not one.sentence.row:
             openings.setdefault(one.rank, one)
     found: dict[str, tuple[str, Meaning]] = {}
     for rank in sorted(openings):

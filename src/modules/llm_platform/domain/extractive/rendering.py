@@ -134,7 +134,7 @@ def _get_shape(quote: Quote) -> tuple[int, Sequence[str], bool]:
     A fragment with code, a list or a table below it is rendered like a sentence.
     """
     columns = quote.sentence.columns if quote.sentence.row else ()
-    return quote.source.index, columns, not ends_sentence(quote.sentence.text) and not quote.attached
+    return quote.source.index, columns, not ends_sentence(quote.sentence.text) and not quote.attachments
 
 
 def _render_table(columns: Sequence[str], rows: Sequence[Sequence[str]], index: int) -> str:
@@ -169,7 +169,7 @@ def _render_paragraphs(quotes: Sequence[Quote]) -> list[str]:
             line = ""
         gap = "" if line.endswith(tuple(_UNSPACED_END)) or not line else " "
         line += gap + _render_quote(quote)
-        if quote.attached:
+        if quote.attachments:
             blocks += [line, _render_followers(quote)]
             line = ""
     return [*blocks, line] if line else blocks
@@ -197,13 +197,13 @@ def _render_code(code: Block) -> str:
 
 
 def _render_followers(quote: Quote) -> str:
-    if quote.attached[0].kind == "code":
-        return _render_code(quote.attached[0])
-    if quote.attached[0].kind == "table":
-        return _render_table(*read_table(quote.attached[0]), quote.source.index)
+    if quote.attachments[0].kind == "code":
+        return _render_code(quote.attachments[0])
+    if quote.attachments[0].kind == "table":
+        return _render_table(*read_table(quote.attachments[0]), quote.source.index)
     return "\n".join(
         f"- {_add_markers(_add_lead(block.term, strip_markup(block.text)), [quote.source.index])}"
-        for block in quote.attached
+        for block in quote.attachments
     )
 
 

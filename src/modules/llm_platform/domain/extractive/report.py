@@ -186,7 +186,7 @@ class PassageSelector:
 
 def _can_lead(candidate: Candidate, min_words: int) -> bool:
     """Return whether a passage can be built around the sentence."""
-    if not candidate.has_own_term or candidate.attached or candidate.sentence.row:
+    if not candidate.has_own_term or candidate.attachments or candidate.sentence.row:
         return candidate.has_own_term
     return min_words <= len(candidate.words) <= MAX_PASSAGE_WORDS
 
@@ -203,7 +203,7 @@ def _extend_passage(
         return []
     room = MAX_PASSAGE_WORDS - sum(len(member.words) for member in passage)
     after = following.get(id(candidate))
-    while after is not None and len(passage) < most and not passage[-1].attached:
+    while after is not None and len(passage) < most and not passage[-1].attachments:
         room -= len(after.words)
         if room < 0 or not selection.can_continue(after, candidate) or selected.is_repetition(after):
             break

@@ -53,7 +53,7 @@ MAX_COMPARED = 30  # conflicts and readings are looked for in this many candidat
 class Quote:
     """A selected sentence.
 
-    - `lead` and the code `above` are shown before the sentence, and the blocks `attached` after it.
+    - `lead` and the code `above` are shown before the sentence, and the blocks of `attachments` after it.
     - `also` has the indices of other sources with the same text.
     """
 
@@ -61,7 +61,7 @@ class Quote:
     source: Source
     lead: str = ""
     above: Block | None = None
-    attached: tuple[Block, ...] = ()
+    attachments: tuple[Block, ...] = ()
     also: list[int] = field(default_factory=list)
 
 
@@ -205,7 +205,7 @@ def _find_continuation(candidate: Candidate, following: Mapping[int, Candidate],
     """Return at most `most` sentences that continue the explanation of a term."""
     found: list[Candidate] = []
     last = candidate
-    while len(found) < most and not last.attached and (after := following.get(id(last))) is not None:
+    while len(found) < most and not last.attachments and (after := following.get(id(last))) is not None:
         if not can_continue(after, candidate):
             break
         found.append(after)
@@ -226,7 +226,7 @@ def lacks_exact(question: Question, chosen: Sequence[Candidate]) -> bool:
 
 
 def _is_listed_in(selected: Candidate, candidate: Candidate) -> bool:
-    return any(candidate.sentence.text in strip_markup(block.text) for block in selected.attached)
+    return any(candidate.sentence.text in strip_markup(block.text) for block in selected.attachments)
 
 
 def is_shown_with(selected: Candidate, candidate: Candidate) -> bool:
@@ -245,7 +245,7 @@ def add_antecedent(candidate: Candidate) -> list[Candidate]:
         before is None
         or not before.is_quotable
         or before.is_dependent
-        or before.attached
+        or before.attachments
         or not before.sentence.is_complete
     ):
         return []
@@ -256,5 +256,5 @@ def make_quote(candidate: Candidate, best: Sequence[Candidate]) -> Quote:
     """Return the quote of a candidate, with the indices of other sources among the `best` that have the same words."""
     same = {other.source.index for other in best if other.rank != candidate.rank and other.words == candidate.words}
     return Quote(
-        candidate.sentence, candidate.source, candidate.lead, candidate.form.above, candidate.attached, sorted(same)
+        candidate.sentence, candidate.source, candidate.lead, candidate.form.above, candidate.attachments, sorted(same)
     )

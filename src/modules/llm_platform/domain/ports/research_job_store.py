@@ -60,8 +60,8 @@ class IResearchJobStore(ABC):
     ) -> tuple[dtos.ResearchJob, ...]:
         """Return up to `limit` runs of the owner, newest first.
 
-        With `before`, a cursor (`parse_cursor`) or an id, they are older than that run. If it is no longer stored, the time of
-        the cursor stands in. With `api`, they are those of this compatible API.
+        With `before`, a cursor (`parse_cursor`) or an id, all are older than the run that it names. If that run is no longer
+        stored, the time in the cursor counts. With `api`, all are runs of this compatible API.
         """
 
     @abstractmethod

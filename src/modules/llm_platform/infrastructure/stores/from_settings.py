@@ -164,7 +164,7 @@ def list_store_probes(
 
 
 def list_doctor_probes(settings: Settings, probes: tuple[IHealthProbe, ...]) -> tuple[IHealthProbe, ...]:
-    """Return these checks, and those of the files that have none: they are read for damage, which /health must not do.
+    """Return the checks `probes`, and a check of each other file, which reads the file for damage. /health must not do that.
 
     A folder of the research store is tried with a write.
     """

@@ -149,7 +149,7 @@ def to_searxng(response: dtos.WebSearchResponse) -> dict[str, Any]:
 
 
 def _list_once(results: Sequence[Any]) -> Iterator[Any]:
-    """Yield the results without those of a page before. The images of one page are several results, as in SearXNG."""
+    """Yield the first result of each page. The images of one page are several results, as in SearXNG."""
     seen: set[tuple[str, str]] = set()
     for result in results:
         url = result.get("url") if isinstance(result, dict) else None

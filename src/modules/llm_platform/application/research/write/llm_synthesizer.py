@@ -36,8 +36,8 @@ class LLMSynthesizer(StreamingSynthesizer):
 
     - `llm` may be a router. Its resets and its spending are passed on.
     - `context_tokens` is the context length of the smallest model behind `llm`, for prompt and answer together.
-    - `sources_tokens` limits the sources of a short answer, and `report_sources_tokens` those of a report. None is no limit but
-      the context.
+    - `sources_tokens` limits the sources of a short answer, and `report_sources_tokens` the sources of a report. Without the
+      second limit, the context limits a report.
 
     Raises the errors of the LLM port.
     """

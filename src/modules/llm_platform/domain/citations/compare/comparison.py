@@ -80,7 +80,7 @@ class Comparison:
         Words that stand only in the two sentences before count less.
         """
         scores: dict[SentenceNumber, int] = {}
-        for sentence, words, words_before in self._ranked_masks:
+        for sentence, words, words_before in self._masks_by_rank:
             own = words & context
             before = words_before & context & ~own
             scores[sentence] = OWN_WEIGHT * own.bit_count() + BEFORE_WEIGHT * before.bit_count()
@@ -88,7 +88,7 @@ class Comparison:
         return [sentence for sentence, score in scores.items() if score >= enough] if enough else []
 
     @cached_property
-    def _ranked_masks(self) -> list[tuple[SentenceNumber, int, int]]:
+    def _masks_by_rank(self) -> list[tuple[SentenceNumber, int, int]]:
         """Each ranked sentence, with the words of the claim in it and in the two sentences before it, as bits."""
         masks = self.passage.masks
         return [
