@@ -27,7 +27,7 @@ from typing import Any, Literal
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from scripts.folder_questions import FOLDER, Asked, Depth, Encoder, load_settings  # noqa: E402
+from scripts.folder_questions import FOLDERS, Asked, Depth, Encoder, load_settings  # noqa: E402
 
 from modules.llm_platform.container import build_platform  # noqa: E402
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest  # noqa: E402
@@ -40,13 +40,15 @@ _LINE = re.compile(r"[^\n|:\[\]]{1,40}: [^\n\[\]]+:\Z")
 
 
 def read_questions() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (FOLDER / "comparisons.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line) for line in (FOLDERS / "folder" / "comparisons.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 async def ask(questions: Sequence[dict[str, Any]], depth: Depth, encoder: Encoder) -> list[Asked]:
     """Return the outcome of each question."""
     with tempfile.TemporaryDirectory() as data, tempfile.TemporaryDirectory() as documents:
-        for file in (*(FOLDER / "files").iterdir(), *(EVERYDAY / name for name in FURTHER)):
+        for file in (*(FOLDERS / "folder" / "files").iterdir(), *(EVERYDAY / name for name in FURTHER)):
             shutil.copy(file, documents)
         found: list[Asked] = []
         async with build_platform(load_settings(data, documents, encoder)) as platform:

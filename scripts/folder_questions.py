@@ -1,12 +1,15 @@
-"""Ask 80 plain questions about a folder of fourteen ordinary files, without a language model.
+"""Ask plain questions about a folder of ordinary files, without a language model.
 
     python scripts/folder_questions.py                      figures, by words alone and with the support model
+    python scripts/folder_questions.py --folder tables      90 questions about ten files of tables
     python scripts/folder_questions.py --depth deep         the same for deep answers
     python scripts/folder_questions.py --show words         and each answer that is not right
 
-The files (eight English, four German, two French) and the questions were written by an author who knows nothing of the rules.
-An answer is right if it has a string of each list of `keys` and none of `wrong`. "Shown" are refusals whose closest passages have
-the keys. Nothing may be tuned on these questions.
+- `folder`: 80 questions about fourteen files (eight English, four German, two French). Nothing may be tuned on them.
+- `tables`: the rules for named rows had been written when these were first asked; what came later has seen them.
+
+The authors of files and questions know nothing of the rules. An answer is right if it has a string of each list of `keys` and
+none of `wrong`. "Shown" are refusals whose closest passages have the keys.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import argparse
 import asyncio
 import collections
 import json
+import re
 import sys
 import tempfile
 import time
@@ -33,7 +37,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse  # noq
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest  # noqa: E402
 from shared.config import Settings  # noqa: E402
 
-FOLDER = ROOT / "tests" / "quality" / "folder"
+FOLDERS = ROOT / "tests" / "quality"
 Outcome = Literal["right", "wrong", "shown", "refused", "honest", "invented"]
 Encoder = Literal["off", "on"]
 Depth = Literal["shallow", "deep"]
@@ -49,8 +53,8 @@ class Asked:
     text: str
 
 
-def read_questions() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines() if line]
+def read_questions(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines() if line]
 
 
 def load_settings(data: str, documents: str, encoder: Encoder) -> Settings:
@@ -68,10 +72,10 @@ def load_settings(data: str, documents: str, encoder: Encoder) -> Settings:
     )
 
 
-async def ask(encoder: Encoder, depth: Depth, questions: Sequence[dict[str, Any]]) -> list[Asked]:
+async def ask(folder: Path, encoder: Encoder, depth: Depth, questions: Sequence[dict[str, Any]]) -> list[Asked]:
     """Return the outcome of each question."""
     with tempfile.TemporaryDirectory() as data:
-        async with build_platform(load_settings(data, str(FOLDER / "files"), encoder)) as platform:
+        async with build_platform(load_settings(data, str(folder / "files"), encoder)) as platform:
             await platform.research.research(ResearchRequest(query="What is this?", depth=depth))  # indexes
             found: list[Asked] = []
             for question in questions:
@@ -85,10 +89,15 @@ def judge(question: dict[str, Any], answer: ResearchResponse) -> Outcome:
     is_refused = not answer.citations
     if not question["keys"]:
         return "honest" if is_refused else "invented"
-    has_keys = all(any(key.casefold() in text for key in keys) for keys in question["keys"])
+    has_keys = all(any(has_word(text, key) for key in keys) for keys in question["keys"])
     if is_refused:
         return "shown" if has_keys else "refused"
-    return "right" if has_keys and not any(wrong.casefold() in text for wrong in question["wrong"]) else "wrong"
+    return "right" if has_keys and not any(has_word(text, wrong) for wrong in question["wrong"]) else "wrong"
+
+
+def has_word(text: str, words: str) -> bool:
+    """Return whether a folded text has these words, and not as a part of a longer word or figure."""
+    return re.search(rf"(?<![\w.,]){re.escape(words.casefold())}(?!\w|[.,]\d)", text) is not None
 
 
 def report(name: str, found: Sequence[Asked]) -> None:
@@ -106,10 +115,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--depth", choices=("shallow", "deep"), default="shallow")
     parser.add_argument("--show", choices=tuple(MODES))
+    parser.add_argument("--folder", choices=("folder", "tables"), default="folder")
     a = parser.parse_args()
+    folder = FOLDERS / a.folder
     for name, encoder in MODES.items():
         began = time.perf_counter()
-        found = asyncio.run(ask(encoder, a.depth, read_questions()))
+        found = asyncio.run(ask(folder, encoder, a.depth, read_questions(folder)))
         report(name, found)
         print(f"{name:8}{(time.perf_counter() - began) / len(found) * 1000:.0f} ms an answer")
         if a.show == name:

@@ -43,6 +43,15 @@ RELEASES = """# Releases
 | Oak | 02/10/2024 | 0.25 | 2 GB |
 """
 
+LOANS = """| Object | Lender | Case |
+|---|---|---|
+| Sextant | Harbour Trust | B |
+| Figurehead | Harbour Trust | open |
+| Waistcoat | Penwith Gallery | A |
+| Telescope | Harbour Trust | B |
+| Ship's log | Harbour Trust | C |
+"""
+
 SNIPPETS = (
     (
         "asyncio — Asynchronous I/O — Python documentation",
@@ -161,6 +170,13 @@ CASES = (
         opens="Releases [1]:\n\n| Release |",  # the whole table
         must=("| Ash |", "| Elm |", "| Oak |"),
         is_whole=True,
+    ),
+    Case(
+        "all rows with the name of the question",
+        "Which objects were lent by the Harbour Trust?",
+        (("Loans", LOANS),),
+        must=("Sextant", "Figurehead", "Telescope", "Ship's log"),
+        must_not=("Waistcoat",),
     ),
     Case(
         "code below list items without a colon",

@@ -9,13 +9,7 @@ from modules.llm_platform.domain.extractive.candidates import Candidate, find_ca
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.rendering import render_rows
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
-from modules.llm_platform.domain.extractive.tables import (
-    RowsFound,
-    find_named_rows,
-    find_rows,
-    leave_out_other_rows,
-    pick_asked_cells,
-)
+from modules.llm_platform.domain.extractive.tables import RowsFound, find_rows
 from modules.llm_platform.domain.text.messages import get_messages
 
 BOATS = """# Boats
@@ -43,11 +37,6 @@ def candidates_in(text: str, asked: Question, *, is_whole: bool = True) -> list[
 def found_in(text: str, question: str, language: str = "en", *, is_whole: bool = True) -> RowsFound | None:
     asked = read_question(question, language)
     return find_rows(asked, candidates_in(text, asked, is_whole=is_whole))
-
-
-def named_in(text: str, question: str, language: str = "en") -> list[str]:
-    asked = read_question(question, language)
-    return [row.sentence.row[0] for row in find_named_rows(asked, candidates_in(text, asked))]
 
 
 def measures(column: str, *cells: str) -> str:
@@ -136,54 +125,9 @@ SERVICES = """| Boat | Type | Last service | First owner | Seats |
 """
 
 
-@for_each(
-    "question, rows",
-    [
-        ("When was the last service of Anna?", ["Anna"]),
-        ("How many seats does Carla have?", ["Carla"]),
-        ("What type is Bella?", ["Bella"]),
-        ("Which boat has Jan Roth as its first owner?", ["Carla"]),
-        ("What are the seats of the canoes?", ["Anna", "Bella"]),
-    ],
-)
-def test_a_row_and_a_column_that_the_question_names_answer(question: str, rows: list[str]) -> None:
-    """A row named by a cell is not compared with others, though the name of the column has `last` or `first`."""
-    assert named_in(SERVICES, question) == rows
-
-
-@for_each(
-    "question",
-    [
-        "When was the last service of Emma?",  # no row
-        "What colour is Anna?",  # no column
-        "Who was the first owner of Bella?",  # an empty cell
-        "When was the last service of Anna in Porto?",  # more than row and column
-        "Which last service was not for Anna?",
-        "When was the last service of Anna, and of Bella, and of Carla, who paid?",
-    ],
-)
-def test_a_question_for_anything_else_names_no_row(question: str) -> None:
-    assert named_in(SERVICES, question) == []
-
-
 def test_two_named_rows_are_compared_and_one_is_not() -> None:
     assert names(found_in(SERVICES, "Which has the most seats, Anna or Bella?")) == ["Bella"]
     assert found_in(SERVICES, "When was the last service of Anna?") is None
-
-
-def test_of_a_wide_row_the_models_read_what_the_question_names() -> None:
-    """And its first cell; all of a row of which the question names nothing, and all of a narrow one."""
-    wide = "| Boat | " + " | ".join(f"Part {letter}" for letter in "abcdefgh") + " |\n" + "|---" * 9 + "|\n"
-    wide += "| Anna | oak | elm | ash | fir | yew | box | fig | bay |\n| Bella | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |\n"
-
-    def picked(text: str, question: str) -> list[tuple[str, str]]:
-        asked = read_question(question, "en")
-        return pick_asked_cells(asked, candidates_in(text, asked)[0])
-
-    assert picked(wide, "What is c of Anna?") == [("Boat", "Anna"), ("Part c", "ash")]
-    assert picked(wide, "Is there yew?") == [("Boat", "Anna"), ("Part e", "yew")]
-    assert len(picked(wide, "Who built it?")) == 9
-    assert len(picked(SERVICES, "What type is Anna?")) == 5
 
 
 def test_a_column_that_is_named_in_full_is_compared() -> None:
@@ -381,25 +325,3 @@ def test_rows_below_different_headings_are_different_tables() -> None:
     income = f"## Income\n\n{head}| Fees | 900 |\n| Gifts | 40 |\n| Sales | 70 |\n"
     expenses = f"## Expenses\n\n{head}| Rent | 310 |\n| Paint | 20 |\n| Roof | 5 |\n"
     assert names(found_in(f"{income}\n{expenses}", "Which item of the expenses is the highest in 2025?")) == ["Rent"]
-
-
-def test_a_column_and_its_cell_ask_for_all_rows_with_it() -> None:
-    table = "| Name | Team |\n|---|---|\n| Mia Frey | sales |\n| Ole Moe | stores |\n| Ida Lund | sales |\n"
-    assert named_in(table, "Who is in the sales team?") == ["Mia Frey", "Ida Lund"]
-    assert named_in(table, "Who leads the sales team?") == []
-
-
-@for_each(
-    "question, rows",
-    [
-        ("Who drives the Kangoo AB 12 C?", ["AB 12 C"]),
-        ("Who drives a Kangoo?", ["AB 12 C", "AB 12 D", "XY 7"]),
-        ("Is AB 12 C or XY 7 older?", ["AB 12 C", "XY 7"]),
-    ],
-)
-def test_a_cell_that_one_row_has_leaves_out_the_others(question: str, rows: list[str]) -> None:
-    head = "| Plate | Car | Driver |\n|---|---|---|\n"
-    table = f"{head}| AB 12 C | Kangoo | Moe |\n| AB 12 D | Kangoo | Frey |\n| XY 7 | Golf | Lund |\n"
-    asked = read_question(question, "en")
-    kept = leave_out_other_rows(asked, candidates_in(table, asked))
-    assert [one.sentence.row[0] for one in kept] == rows

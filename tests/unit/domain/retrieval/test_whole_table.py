@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.support.cases import for_each
+
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
-from modules.llm_platform.domain.retrieval.whole_table import join_whole_tables
+from modules.llm_platform.domain.retrieval.whole_table import join_whole_tables, wants_whole_table
 
 HEAD = "| Site | Pumps |\n| --- | --- |\n"
 FIRST, SECOND = f"{HEAD}| Oslo | 4 |\n| Bonn | 7 |", f"{HEAD}| Graz | 9 |"
@@ -39,3 +41,18 @@ def test_prose_that_was_found_stays() -> None:
     assert joined is not None
     assert joined.text == f"{found}\n\n{FIRST}"
     assert join_whole_tables(passages((found, 1)), found) is None
+
+
+@for_each(
+    "question, is_wanted",
+    [
+        ("Which site has the most pumps?", True),
+        ("How many sites have 4 pumps?", True),
+        ("Has Oslo more pumps than Graz?", True),  # in two passages
+        ("How many pumps does Oslo have?", True),
+        ("What are the pumps of Oslo?", False),
+    ],
+)
+def test_a_question_that_compares_or_names_several_rows_wants_the_whole_table(question: str, is_wanted: bool) -> None:
+    assert wants_whole_table(question, [PROSE, FIRST, SECOND]) == is_wanted
+    assert not wants_whole_table(question, [PROSE])

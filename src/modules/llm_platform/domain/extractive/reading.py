@@ -13,6 +13,7 @@ from statistics import fmean, pstdev
 from typing import Final, Literal
 
 from modules.llm_platform.domain.extractive.candidates import Candidate, measure_overlap
+from modules.llm_platform.domain.extractive.named_rows import pick_asked_cells
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.scoring import get_rank_key
 from modules.llm_platform.domain.extractive.selection import (
@@ -23,7 +24,6 @@ from modules.llm_platform.domain.extractive.selection import (
     is_shown_with,
     lacks_exact,
 )
-from modules.llm_platform.domain.extractive.tables import pick_asked_cells
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.text.data_files import load_data
 

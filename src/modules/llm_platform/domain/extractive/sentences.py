@@ -182,14 +182,14 @@ def _make_announcement(heading: str, block: Block, columns: tuple[str, ...] = ()
 def read_table(block: Block) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the column names, and the rows that have a cell for each column and at least two cells with a text."""
     names, _, *lines = block.text.split("\n")
-    columns = _split_cells(names)
+    columns = split_cells(names)
     if not 1 < len(columns) <= MAX_COLUMNS:
         return columns, []
-    rows = (_split_cells(line) for line in lines if len(line) <= MAX_SENTENCE_CHARS)
+    rows = (split_cells(line) for line in lines if len(line) <= MAX_SENTENCE_CHARS)
     return columns, [cells for cells in rows if len(cells) == len(columns) and sum(map(bool, cells)) > 1]
 
 
-def _split_cells(line: str) -> tuple[str, ...]:
+def split_cells(line: str) -> tuple[str, ...]:
     bare = line.strip()
     bare = bare.removeprefix("|")
     bare = bare.removesuffix("|") if not bare.endswith("\\|") else bare

@@ -5,19 +5,23 @@ answer.
 """
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from typing import Final, Literal, NamedTuple
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.question import Question, has_same_stem
+from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.table_values import has_dates, has_numbers, read_dates, read_numbers
-from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.language import load_stop_words
+from modules.llm_platform.domain.extractive.table_words import (
+    fold_words,
+    is_asked,
+    is_cell_named,
+    is_form,
+    list_content,
+    load_word_list,
+    split_cell,
+)
 from modules.llm_platform.domain.text.negation import count_negators
-from modules.llm_platform.domain.text.tokens import fold, split_words
 
 Extreme = Literal["highest", "lowest", "latest", "earliest"]
 EXTREMES: Final[tuple[Extreme, ...]] = ("latest", "earliest", "lowest", "highest")
@@ -25,8 +29,6 @@ EXTREMES: Final[tuple[Extreme, ...]] = ("latest", "earliest", "lowest", "highest
 MIN_ROWS: Final = 3  # a smaller table is not compared or counted
 MAX_COUNTED: Final = 12  # a count shows all its rows; if there are more, there is no answer
 MAX_EQUAL: Final = 4  # if more rows share the first place, there is no answer
-WIDE_FROM: Final = 8  # columns
-KEPT: Final = 8192  # cells whose words, and whose comparison with a question, are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class _Table:
     def __init__(self, rows: Sequence[Candidate]) -> None:
         self.rows = rows
         self.columns = rows[0].sentence.columns
-        self.names = [_split_words(name) for name in self.columns]
+        self.names = [split_cell(name) for name in self.columns]
 
     def list_cells(self, column: int) -> list[str]:
         return [row.sentence.row[column] for row in self.rows]
@@ -59,13 +61,13 @@ class _Table:
         A word within the text of a cell says nothing about the rows: `Booked with the car` is a note on a child seat.
         """
         texts = (self.rows[0].source.title, self.rows[0].sentence.heading, *self.columns)
-        known = {word for text in texts for word in _split_words(text)}
-        known.update(word for cell in self._list_distinct_cells() if _is_cell_named(cell, asked) for word in cell)
+        known = {word for text in texts for word in split_cell(text)}
+        known.update(word for cell in self._list_distinct_cells() if is_cell_named(cell, asked) for word in cell)
         return sum(any(is_form(word, other) for other in known) for word in asked)
 
     def _list_distinct_cells(self) -> Iterable[tuple[str, ...]]:
         cells = set(itertools.chain.from_iterable(row.sentence.row for row in self.rows))
-        return {_split_words(cell) for cell in cells}
+        return {split_cell(cell) for cell in cells}
 
 
 class _Asked(NamedTuple):
@@ -76,18 +78,18 @@ class _Asked(NamedTuple):
 
     @property
     def extreme(self) -> Extreme | None:
-        return next((kind for kind in EXTREMES if not _load_list(kind).isdisjoint(self.words)), None)
+        return next((kind for kind in EXTREMES if not load_word_list(kind).isdisjoint(self.words)), None)
 
 
 def _read_asked(question: Question) -> _Asked:
-    content = [word for word in _list_content(question) if not _is_comparing_word(word)]
-    return _Asked(_fold_words(question.text), content)
+    content = [word for word in list_content(question) if not _is_comparing_word(word)]
+    return _Asked(fold_words(question.text), content)
 
 
 def asks_about_rows(question: Question) -> bool:
     """Return whether a question asks for the most, the latest or a number of rows. A question with a "not" does not."""
     asked = _read_asked(question)
-    counts = not _load_list("counting").isdisjoint(asked.words)
+    counts = not load_word_list("counting").isdisjoint(asked.words)
     return (counts or asked.extreme is not None) and not count_negators(asked.words)
 
 
@@ -106,100 +108,12 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     nearest = [table for table, count in zip(tables, matches, strict=True) if count == most]
     found = [rows for table in nearest if (rows := _find_answering_rows(table, asked)) is not None]
     # A column that the question names comes before a column that is the only one of its table to be compared.
-    found = [
-        rows for rows in found if any(_is_asked(name, asked.content) for name in _split_words(rows.column))
-    ] or found
+    found = [rows for rows in found if any(is_asked(name, asked.content) for name in split_cell(rows.column))] or found
     return found[0] if len(found) == 1 else None
 
 
-def find_named_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the rows that the question names, if it asks for one of their columns and nothing else: `the rent of Porto`.
-
-    A row is named by all words of a cell, and a column by all words of its name. Titles, headings and the names of other
-    columns may be in the question too. Rows of two tables, or more than MAX_EQUAL rows, are no answer.
-    """
-    if count_negators(_fold_words(question.text)):
-        return []
-    content = tuple(word for word in _list_content(question) if word not in _load_list("counting"))
-    rows = [one for one in candidates if one.sentence.row and _matches_whole_question(one, content)]
-    tables = {(one.rank, one.sentence.columns) for one in rows}
-    return rows if len(tables) == 1 and len(rows) <= MAX_EQUAL else []
-
-
-def _matches_whole_question(row: Candidate, content: tuple[str, ...]) -> bool:
-    """Return whether the words name a cell of the row and another column, and no word names anything else.
-
-    The column of the cell is enough if it is not the first one: `Who is in the sales team?` asks for the rows.
-    """
-    cells = row.sentence.row
-    asked = _find_named_columns(row.sentence.columns, content, in_full=True)
-    naming = _find_named_cells(row, content) if asked else ()
-    asks_for_rows = naming == asked and 0 not in naming
-    if not naming or not (asks_for_rows or any(cells[at] for at in asked if at not in naming)):
-        return False
-    texts = (row.source.title, row.sentence.heading, *row.sentence.columns, *(cells[at] for at in naming))
-    known = [word for text in texts for word in _split_words(text)]
-    return all(_is_asked(word, known) for word in content)
-
-
-def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out the rows that the question does not mean: it names a cell that only other rows of their table have.
-
-    `Who drives AB 12 C?` does not ask about the car AB 12 D, though most of its words stand in that row too.
-    """
-    content = tuple(_list_content(question))
-    by_table: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
-    for one in candidates:
-        if one.sentence.row:
-            by_table.setdefault((one.rank, one.sentence.columns), []).append(one)
-    others: set[int] = set()
-    for rows in by_table.values():
-        counts = Counter(cell for row in rows for cell in set(row.sentence.row))
-        named = [any(counts[row.sentence.row[at]] == 1 for at in _find_named_cells(row, content)) for row in rows]
-        others |= {id(row) for row, is_named in zip(rows, named, strict=True) if any(named) and not is_named}
-    return [one for one in candidates if id(one) not in others]
-
-
-def pick_asked_cells(question: Question, row: Candidate) -> list[tuple[str, str]]:
-    """Return the cells of a row for a model to read, each with the name of its column.
-
-    A small model loses one cell among fifteen others: of a wide row it gets the first cell and those that the question names,
-    by their column or by themselves. All are returned if the question names none.
-    """
-    cells = list(zip(row.sentence.columns, row.sentence.row, strict=True))
-    if len(cells) < WIDE_FROM:
-        return cells
-    content = tuple(_list_content(question))
-    named = {*_find_named_columns(row.sentence.columns, content), *_find_named_cells(row, content)} - {0}
-    return [cells[at] for at in (0, *sorted(named))] if named else cells
-
-
-@lru_cache(maxsize=KEPT)
-def _find_named_columns(
-    columns: tuple[str, ...], content: tuple[str, ...], *, in_full: bool = False
-) -> tuple[int, ...]:
-    """Return the columns with a word of their name among these words, or, `in_full`, with all words of it."""
-    enough = all if in_full else any
-    names = map(_split_words, columns)
-    return tuple(at for at, name in enumerate(names) if name and enough(_is_asked(word, content) for word in name))
-
-
-def _find_named_cells(row: Candidate, content: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(at for at, cell in enumerate(row.sentence.row) if _is_named(cell, content))
-
-
-@lru_cache(maxsize=KEPT)
-def _is_named(cell: str, content: tuple[str, ...]) -> bool:
-    return _is_cell_named(_split_words(cell), content)
-
-
-def _list_content(question: Question) -> list[str]:
-    stop_words = load_stop_words(question.language)
-    return [word for word in _fold_words(question.text) if word not in stop_words]
-
-
 def _find_answering_rows(table: _Table, asked: _Asked) -> RowsFound | None:
-    named = [row for row in table.rows if _is_cell_named(_split_words(row.sentence.row[0]), asked.content)]
+    named = [row for row in table.rows if is_cell_named(split_cell(row.sentence.row[0]), asked.content)]
     if len(named) == 1:
         return None  # "last" may be a part of the name of a column, as in `the last service of Anna`
     rows = [row for row in _filter_rows(table, asked.content) if not named or row in named]
@@ -234,13 +148,15 @@ def _choose_column(table: _Table, measures: Sequence[int], asked: _Asked, *, by_
     part of its name there.
     """
     named = [at for at in measures if any(is_form(word, name) for word in asked.content for name in table.names[at])]
-    named_in_full = [at for at in named if all(_is_asked(name, asked.words) for name in table.names[at])]
+    named_in_full = [at for at in named if all(is_asked(name, asked.words) for name in table.names[at])]
     for at in (named_in_full, named):
         if len(at) == 1:
             return at[0]
     hints = ["date_columns"] if by_date else []
-    hints += [f"{kind}_columns" for kind in ("price", "duration") if not _load_list(f"{kind}s").isdisjoint(asked.words)]
-    hinted = [at for at in named or measures for hint in hints if not _load_list(hint).isdisjoint(table.names[at])]
+    hints += [
+        f"{kind}_columns" for kind in ("price", "duration") if not load_word_list(f"{kind}s").isdisjoint(asked.words)
+    ]
+    hinted = [at for at in named or measures for hint in hints if not load_word_list(hint).isdisjoint(table.names[at])]
     if len(hinted) == 1:
         return hinted[0]
     return measures[0] if len(measures) == 1 and (by_date or not hints) and not named else None
@@ -250,10 +166,10 @@ def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
     """Return the rows that the question names: by all words of a cell, or by a column in which the cell says yes."""
     rows = list(table.rows)
     for column in range(1, len(table.columns)):
-        cells = [_split_words(cell) for cell in table.list_cells(column)]
-        named = [_is_cell_named(cell, content) for cell in cells]
-        says_yes = [_load_list("yes").issuperset(cell) and bool(cell) for cell in cells]
-        if any(says_yes) and any(_is_asked(word, content) for word in table.names[column]):
+        cells = [split_cell(cell) for cell in table.list_cells(column)]
+        named = [is_cell_named(cell, content) for cell in cells]
+        says_yes = [load_word_list("yes").issuperset(cell) and bool(cell) for cell in cells]
+        if any(says_yes) and any(is_asked(word, content) for word in table.names[column]):
             named = says_yes
         if any(named):
             kept = {id(row) for row, is_named in zip(table.rows, named, strict=True) if is_named}
@@ -277,36 +193,9 @@ def _list_tables(candidates: Sequence[Candidate]) -> list[_Table]:
 
 def _is_total(row: Sequence[str]) -> bool:
     name = next(filter(None, row), "")
-    return not _load_list("totals").isdisjoint(_split_words(name))
-
-
-@cache
-def _load_list(kind: str) -> frozenset[str]:
-    return frozenset(map(fold, load_words("table_questions", kind)))
+    return not load_word_list("totals").isdisjoint(split_cell(name))
 
 
 def _is_comparing_word(word: str) -> bool:
     kinds = (*EXTREMES, "counting", "prices", "durations")
-    return any(word in _load_list(kind) for kind in kinds)
-
-
-def _is_cell_named(cell: Sequence[str], content: Sequence[str]) -> bool:
-    """Return whether the question has all words of a cell. A number alone names nothing."""
-    return any(not word.isdigit() for word in cell) and all(_is_asked(word, content) for word in cell)
-
-
-def _is_asked(word: str, content: Sequence[str]) -> bool:
-    return any(is_form(word, other) for other in content)
-
-
-def is_form(one: str, other: str) -> bool:
-    return one == other or (one.isalpha() and other.isalpha() and has_same_stem(one, other))
-
-
-@lru_cache(maxsize=KEPT)
-def _split_words(text: str) -> tuple[str, ...]:
-    return tuple(_fold_words(text.replace("_", " ")))
-
-
-def _fold_words(text: str) -> list[str]:
-    return [fold(word) for word in split_words(text)]
+    return any(word in load_word_list(kind) for kind in kinds)

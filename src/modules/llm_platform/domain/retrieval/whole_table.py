@@ -6,8 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
+from modules.llm_platform.domain.extractive.named_rows import names_several
 from modules.llm_platform.domain.extractive.question import read_question
-from modules.llm_platform.domain.extractive.sentences import MAX_PARAGRAPHS, MAX_ROWS_OF_WHOLE, MAX_TEXT_CHARS
+from modules.llm_platform.domain.extractive.sentences import (
+    MAX_PARAGRAPHS,
+    MAX_ROWS_OF_WHOLE,
+    MAX_TEXT_CHARS,
+    split_cells,
+)
 from modules.llm_platform.domain.extractive.tables import asks_about_rows
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect_language
@@ -24,9 +30,16 @@ TABLE = re.compile(r"^(\|[^\n]*\|[ \t]*\n\|[ \t]*:?-[-:|][-:| \t]*\|[ \t]*)\n((?
 
 
 def wants_whole_table(question: str, texts: Iterable[str]) -> bool:
-    """Return whether a question compares or counts rows, and one of these texts of a document has a table."""
-    language = detect_language(question) or DEFAULT_LANGUAGE
-    return any(TABLE_MARK in text for text in texts) and asks_about_rows(read_question(question, language))
+    """Return whether a question needs all rows of a table that one of these texts of a document has.
+
+    It does if it compares or counts rows, or names several of them by the same words, so that further rows may have that name.
+    """
+    tables = [table for text in texts if TABLE_MARK in text for table in TABLE.finditer(text)]
+    if not tables:
+        return False
+    asked = read_question(question, detect_language(question) or DEFAULT_LANGUAGE)
+    rows = (split_cells(row) for table in tables for row in table[2].splitlines())
+    return asks_about_rows(asked) or names_several(asked, rows)
 
 
 def join_whole_tables(passages: Sequence[Passage], found: str) -> MergedText | None:

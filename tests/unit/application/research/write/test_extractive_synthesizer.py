@@ -15,6 +15,7 @@ from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.concurrency.long_work import INLINE_CHARS
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, RowState
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SupportModelError
@@ -196,6 +197,52 @@ async def test_a_row_and_a_column_that_the_question_names_answer_without_a_model
     )
     assert written.text.splitlines()[2:] == ["| Lyon | 3.1 | 1 [1] |"]
     assert encoder.asked == []
+
+
+SITES = """| Site | Average COP | Contact | Area |
+|---|---|---|---|
+| Graz | 3.6 | Ida Moe | north |
+| Lyon | 3.1 | Ole Frey | south |
+"""
+
+
+def answers_with(text: str) -> FakeSupportModel:
+    return FakeSupportModel(answers=lambda question, sentence: 9.0 if sentence == text else -9.0)
+
+
+async def write_about_sites(question: str, model: FakeSupportModel, table: str = SITES) -> Synthesis:
+    request = SynthesisRequest(question, (source(table),), "en")
+    return await ExtractiveSynthesizer(FakeSentenceEncoder(lambda question, sentence: 0.0), model).synthesize(request)
+
+
+async def test_a_row_that_the_question_names_answers_in_words_of_its_own() -> None:
+    """The model reads each cell beside its column, and the whole row is quoted."""
+    written = await write_about_sites("Who looks after Graz?", answers_with("Graz: Contact: Ida Moe"))
+    assert written.text.splitlines()[2:] == ["| Graz | 3.6 | Ida Moe | north [1] |"]
+    assert written.answered
+
+
+async def test_a_row_without_what_the_question_asks_for_is_no_answer() -> None:
+    written = await write_about_sites("Who painted Graz?", FakeSupportModel(answers=-9.0))
+    assert not written.answered
+    assert "| Graz | 3.6 | Ida Moe | north [1] |" in written.closest
+
+
+async def test_all_rows_with_the_name_of_the_question_are_listed() -> None:
+    table = f"{SITES}| Porto | 3.3 | Ana Sá | south |\n"
+    model = answers_with("south: Site: Lyon")
+    written = await write_about_sites("Which sites are in the south?", model, table)
+    assert [line.split(" | ")[0] for line in written.text.splitlines()[2:]] == ["| Lyon", "| Porto"]
+
+
+async def test_a_table_in_another_language_than_the_question_is_read_by_the_model_for_several() -> None:
+    model = answers_with("Graz: Contact: Ida Moe")
+    request = SynthesisRequest("Wer kümmert sich um das Haus in Graz?", (source(SITES),), "de")
+    written = await ExtractiveSynthesizer(FakeSentenceEncoder(lambda question, sentence: 0.0), model).synthesize(
+        request
+    )
+    assert "Ida Moe" in written.text
+    assert model.foreign == model.asked
 
 
 async def test_a_sentence_that_may_answer_is_shown_without_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,45 +1,32 @@
 """Writes answers without a language model: quotes from the sources, nothing else."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from modules.llm_platform.application.research.write.read_answer import read_answer
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
 from modules.llm_platform.domain.extractive.named_document import find_opening
-from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.named_rows import add_rows_alike, find_named_rows, group_named_rows
+from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.question_parts import list_open_parts
-from modules.llm_platform.domain.extractive.reading import (
-    Kind,
-    ReadingResult,
-    SentenceReading,
-    choose_by_reading,
-    choose_kind,
-    describe_sentence,
-    keep_nearest,
-    list_quotable,
-)
+from modules.llm_platform.domain.extractive.reading import ReadingResult
 from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_quotes, render_rows
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, make_quotes
-from modules.llm_platform.domain.extractive.tables import (
-    asks_about_rows,
-    find_named_rows,
-    find_rows,
-    leave_out_other_rows,
-)
+from modules.llm_platform.domain.extractive.tables import asks_about_rows, find_rows
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
-from shared.exceptions import AppException
 
-RULES_VERSION = "18"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "19"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 NO_MARKERS: Final = str.maketrans("[]", "()")
 
 Result = TypeVar("Result")
@@ -92,7 +79,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         if found:
             named = replace(selection, chosen=found)
             return self._answer(await _run(request, lambda: _write_quotes(request, named, [])), messages)
-        result, degraded = await self._read(selection)
+        result, degraded = await self._read(request, selection)
         if result.ordered and not result.selection.chosen and not _has_later_quote(request):
             evidence = []  # it was chosen by words only, and the models found that no sentence answers
         text = await _run(request, lambda: _write_quotes(request, result.selection, evidence))
@@ -104,46 +91,19 @@ class ExtractiveSynthesizer(ISynthesizer):
         not_answered = messages.not_certain if result.may_answer else messages.not_answered
         return synthesis.model_copy(update={"text": not_answered, "closest": list_closest(result.ordered, messages)})
 
+    async def _read(
+        self, request: SynthesisRequest, selection: Selection
+    ) -> tuple[ReadingResult, tuple[Degraded, ...]]:
+        """Let the models choose the sentences if there are any, and add the rows that have the name of a chosen row."""
+        named = await _run(request, lambda: group_named_rows(selection.question, selection.candidates))
+        result, degraded = ReadingResult(selection, []), NO_FAILURE
+        if self._encoder is not None:
+            result, degraded = await read_answer(selection, named, self._encoder, self._model, self._reading_s)
+        chosen = add_rows_alike(result.selection.chosen, named)
+        return replace(result, selection=replace(result.selection, chosen=chosen)), degraded
+
     def _answer(self, text: str, messages: Messages) -> Synthesis:
         return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))
-
-    async def _read(self, selection: Selection) -> tuple[ReadingResult, tuple[Degraded, ...]]:
-        """Let the models read the sentences. If a model fails or is late, the words decide."""
-        question = selection.question
-        near = leave_out_other_rows(question, list_quotable(selection))
-        if self._encoder is None or not near:
-            return ReadingResult(selection, []), ()
-        name = self._encoder.name
-        try:
-            async with asyncio.timeout(self._reading_s):
-                texts = [describe_sentence(candidate, question) for candidate in near]
-                readings = keep_nearest(selection, near, await self._encoder.measure_closeness(question.text, texts))
-                if self._model is not None:
-                    name = self._model.name
-                    readings = await self._score(question, readings, self._model)
-        except TimeoutError:
-            late = (
-                f"timeout: the sentences were not read within {self._reading_s:g} seconds, so that their words decided: "
-                "raise ANSWER_ENCODER_TIMEOUT_S"
-            )
-            return ReadingResult(selection, []), (Degraded(component=name, reason=late),)
-        except AppException as error:
-            return ReadingResult(selection, []), (Degraded.of(name, error),)
-        return choose_by_reading(selection, readings), ()
-
-    async def _score(
-        self, question: Question, readings: Sequence[SentenceReading], model: ISupportModel
-    ) -> list[SentenceReading]:
-        """Return the readings with the log-odds of the model. Sentences in a language that the model cannot read have none."""
-        by_kind: dict[Kind, list[SentenceReading]] = {}
-        for one in readings:
-            by_kind.setdefault(choose_kind(question.language, one.candidate.found_in.language), []).append(one)
-        scored = by_kind.pop("near", [])
-        for kind, read in by_kind.items():
-            pairs = [(question.text, describe_sentence(one.candidate, question)) for one in read]
-            scores = await model.score_answers(pairs, is_english=kind == "english")
-            scored += [replace(one, log_odds=score, kind=kind) for one, score in zip(read, scores, strict=True)]
-        return scored
 
 
 def _list_parts(parts: Sequence[str], messages: Messages) -> str:

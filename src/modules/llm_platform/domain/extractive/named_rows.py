@@ -1,0 +1,203 @@
+"""Rows of a table that a question names by the words of a cell: `What does Bella cost?` names the row of Bella."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.question import Question
+from modules.llm_platform.domain.extractive.table_words import (
+    KEPT,
+    add_word_parts,
+    fold_words,
+    is_asked,
+    is_cell_named,
+    list_content,
+    load_word_list,
+    split_cell,
+)
+from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, MAX_EQUAL
+from modules.llm_platform.domain.text.negation import count_negators
+
+WIDE_FROM: Final = 8  # columns
+
+
+def find_named_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the rows that the question names, if it asks for one of their columns and nothing else: `the rent of Porto`.
+
+    A row is named by all words of a cell, and a column by all words of its name. Titles, headings and the names of other
+    columns may be in the question too. Rows of two tables, or more than MAX_EQUAL rows, are no answer.
+    """
+    if count_negators(fold_words(question.text)):
+        return []
+    content = tuple(word for word in list_content(question) if word not in load_word_list("counting"))
+    rows = [one for one in candidates if one.sentence.row and _matches_whole_question(one, content)]
+    tables = {(one.rank, one.sentence.columns) for one in rows}
+    return rows if len(tables) == 1 and len(rows) <= MAX_EQUAL else []
+
+
+def _matches_whole_question(row: Candidate, content: tuple[str, ...]) -> bool:
+    """Return whether the words name a cell of the row and another column, and no word names anything else.
+
+    The column of the cell is enough if it is not the first one: `Who is in the sales team?` asks for the rows.
+    """
+    cells = row.sentence.row
+    asked = _find_named_columns(row.sentence.columns, content, in_full=True)
+    naming = _find_named_cells(row, content) if asked else ()
+    asks_for_rows = naming == asked and 0 not in naming
+    if not naming or not (asks_for_rows or any(cells[at] for at in asked if at not in naming)):
+        return False
+    texts = (row.source.title, row.sentence.heading, *row.sentence.columns, *(cells[at] for at in naming))
+    known = [word for text in texts for word in split_cell(text)]
+    return all(is_asked(word, known) for word in content)
+
+
+def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Leave out the rows that the question does not mean: it names a cell that only other rows of their table have.
+
+    `Who drives AB 12 C?` does not ask about the car AB 12 D, though most of its words stand in that row too.
+    """
+    content = tuple(list_content(question))
+    by_table: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
+    for one in candidates:
+        if one.sentence.row:
+            by_table.setdefault((one.rank, one.sentence.columns), []).append(one)
+    others: set[int] = set()
+    for rows in by_table.values():
+        counts = Counter(cell for row in rows for cell in set(row.sentence.row))
+        named = [any(counts[row.sentence.row[at]] == 1 for at in _find_named_cells(row, content)) for row in rows]
+        others |= {id(row) for row, is_named in zip(rows, named, strict=True) if any(named) and not is_named}
+    return [one for one in candidates if id(one) not in others]
+
+
+def pick_asked_cells(question: Question, row: Candidate) -> list[tuple[str, str]]:
+    """Return the cells of a row for a model to read, each with the name of its column.
+
+    A small model loses one cell among fifteen others: of a wide row it gets the first cell and those that the question names,
+    by their column or by themselves. All are returned if the question names none.
+    """
+    cells = list(zip(row.sentence.columns, row.sentence.row, strict=True))
+    if len(cells) < WIDE_FROM:
+        return cells
+    content = tuple(list_content(question))
+    named = {*_find_named_columns(row.sentence.columns, content), *_find_named_cells(row, content)} - {0}
+    return [cells[at] for at in (0, *sorted(named))] if named else cells
+
+
+def names_several(question: Question, rows: Iterable[Sequence[str]]) -> bool:
+    """Return whether the question has all words of a cell of several of these rows, and not of all of them."""
+    content = tuple(add_word_parts(list_content(question)))
+    named = [any(_is_named(cell, content) for cell in row) for row in rows]
+    return 1 < sum(named) < len(named)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRows:
+    """The rows of one table that a question names by the same words.
+
+    `naming` are the columns of the cells that name them, and `words` the words of these cells that the question has.
+    """
+
+    rows: tuple[Candidate, ...]
+    naming: frozenset[int]
+    words: frozenset[str]
+
+
+def group_named_rows(question: Question, candidates: Sequence[Candidate]) -> list[NamedRows]:
+    """Return the rows that the question names, first the ones that most of its words name, and then the fewest rows.
+
+    A row is named by a whole cell, or by the first word of a cell and another one if that names no second row. Rows are left out
+    if the same words and others name another row of their table. A question with a "not" names none.
+    """
+    if count_negators(fold_words(question.text)):
+        return []
+    asked = _Asked(question)
+    tables: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
+    for one in candidates:
+        if one.sentence.row and one.own_credits:
+            tables.setdefault((one.rank, one.sentence.columns), []).append(one)
+    groups = [group for rows in tables.values() for group in _group_rows(rows, asked)]
+    return sorted(groups, key=lambda group: (-len(group.words), len(group.rows)))
+
+
+def add_rows_alike(chosen: Sequence[Candidate], groups: Sequence[NamedRows]) -> list[Candidate]:
+    """Add the rows that the question names by the same words as a chosen row: `Which boats are kept in Hall B?` lists all."""
+    found = list(chosen)
+    for group in groups:
+        places = [found.index(row) for row in group.rows if row in found]
+        if places:
+            others = [one for one in found if one not in group.rows]
+            found = [*others[: places[0]], *group.rows, *others[places[0] :]]
+    return found
+
+
+class _Asked:
+    """The words of a question that may name a row. It remembers which words of cells are among them."""
+
+    def __init__(self, question: Question) -> None:
+        self._words = add_word_parts(fold_words(question.text))
+        self._content = add_word_parts(list_content(question))
+        self._known: dict[str, tuple[bool, bool]] = {}
+
+    def find_name(self, cell: str) -> frozenset[str]:
+        """Return the words by which the question names a cell: all of it, or its first word and another one.
+
+        One of them must be neither a function word of the question nor a number.
+        """
+        words = split_cell(cell)
+        asked = [word for word in words if self._look_up(word)[0]]
+        letters = [word for word in asked if not word.isdigit()]
+        is_name = len(asked) == len(words) or (len(set(letters)) > 1 and words[0] in asked)
+        return frozenset(asked) if is_name and any(self._look_up(word)[1] for word in letters) else frozenset()
+
+    def has_all(self, cell: str) -> bool:
+        return all(self._look_up(word)[0] for word in split_cell(cell))
+
+    def _look_up(self, word: str) -> tuple[bool, bool]:
+        """Return whether the question has the word, and whether it has it as no function word."""
+        if word not in self._known:
+            self._known[word] = is_asked(word, self._words), is_asked(word, self._content)
+        return self._known[word]
+
+
+def _group_rows(rows: Sequence[Candidate], asked: _Asked) -> list[NamedRows]:
+    """Group the rows of a table by the words that name them."""
+    by_name: dict[tuple[frozenset[int], frozenset[str]], list[Candidate]] = {}
+    for row in rows:
+        names = {at: words for at, cell in enumerate(row.sentence.row) if (words := asked.find_name(cell))}
+        if names:
+            by_name.setdefault((frozenset(names), frozenset().union(*names.values())), []).append(row)
+    groups = [NamedRows(tuple(alike), *name) for name, alike in by_name.items()]
+    return [
+        group
+        for group in groups
+        if len(group.rows) <= (MAX_COUNTED if _is_named_in_full(group, asked) else 1)
+        and not any(group.words < other.words for other in groups)
+    ]
+
+
+def _is_named_in_full(group: NamedRows, asked: _Asked) -> bool:
+    return any(asked.has_all(group.rows[0].sentence.row[at]) for at in group.naming)
+
+
+@lru_cache(maxsize=KEPT)
+def _find_named_columns(
+    columns: tuple[str, ...], content: tuple[str, ...], *, in_full: bool = False
+) -> tuple[int, ...]:
+    """Return the columns with a word of their name among these words, or, `in_full`, with all words of it."""
+    enough = all if in_full else any
+    names = map(split_cell, columns)
+    return tuple(at for at, name in enumerate(names) if name and enough(is_asked(word, content) for word in name))
+
+
+def _find_named_cells(row: Candidate, content: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(at for at, cell in enumerate(row.sentence.row) if _is_named(cell, content))
+
+
+@lru_cache(maxsize=KEPT)
+def _is_named(cell: str, content: tuple[str, ...]) -> bool:
+    return is_cell_named(split_cell(cell), content)

@@ -1,0 +1,59 @@
+"""The words of the cells of a table, and which of them a question has, in the same or another form."""
+
+import re
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Final
+
+from modules.llm_platform.domain.extractive.question import Question, has_same_stem
+from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.language import load_stop_words
+from modules.llm_platform.domain.text.tokens import fold, split_word_parts, split_words
+
+_GENITIVE: Final = re.compile(r"['’]s?$")
+KEPT: Final = 8192  # cells whose words, and whose comparison with a question, are kept
+
+
+@cache
+def load_word_list(kind: str) -> frozenset[str]:
+    return frozenset(map(fold, load_words("table_questions", kind)))
+
+
+def asks_for_rows(question: Question) -> bool:
+    """Return whether a question asks which rows there are, who they are or how many, and not for a cell of them."""
+    words = fold_words(question.text)
+    return any(not load_word_list(kind).isdisjoint(words) for kind in ("counting", "choosing"))
+
+
+def list_content(question: Question) -> list[str]:
+    """Return the words of the question without function words, and without the ending of a genitive: `Anna's` names Anna."""
+    stop_words = load_stop_words(question.language)
+    words = (_GENITIVE.sub("", word) for word in fold_words(question.text))
+    return [word for word in words if word not in stop_words]
+
+
+def add_word_parts(words: Sequence[str]) -> list[str]:
+    """Return the words and their parts: `Fauré-Requiem` names Fauré and his requiem."""
+    return [*words, *(part for word in words for part in split_word_parts(word) if part != word)]
+
+
+def is_cell_named(cell: Sequence[str], content: Sequence[str]) -> bool:
+    """Return whether the question has all words of a cell. A number alone names nothing."""
+    return any(not word.isdigit() for word in cell) and all(is_asked(word, content) for word in cell)
+
+
+def is_asked(word: str, content: Sequence[str]) -> bool:
+    return any(is_form(word, other) for other in content)
+
+
+def is_form(one: str, other: str) -> bool:
+    return one == other or (one.isalpha() and other.isalpha() and has_same_stem(one, other))
+
+
+@lru_cache(maxsize=KEPT)
+def split_cell(text: str) -> tuple[str, ...]:
+    return tuple(fold_words(text.replace("_", " ")))
+
+
+def fold_words(text: str) -> list[str]:
+    return [fold(word) for word in split_words(text)]
