@@ -20,7 +20,7 @@ from arena.web import FrozenWeb
 
 RESAMPLES: Final = 2000
 SEED: Final = 7
-LABELS: Final = "labels.jsonl"
+LABELS: Final = "labels*.jsonl"
 BEGIN: Final = "<!-- The table of `make arena`; do not edit. -->"
 END: Final = "<!-- End of the table. -->"
 OUR_NAMES: Final = frozenset(player.name for player in OURS)
@@ -216,8 +216,8 @@ def plain(rows: Sequence[Sequence[str]]) -> str:
 
 
 def read_agreement(runs: Path) -> dict[str, Agreement]:
-    sheet = runs / LABELS
-    return agree(cited_sentences(runs), read_labels(sheet)) if sheet.exists() else {}
+    sheets = sorted(runs.glob(LABELS))
+    return agree(cited_sentences(runs), read_labels(*sheets)) if sheets else {}
 
 
 def print_table(runs: Path, questions: Sequence[Question], web: FrozenWeb, left_out: Mapping[str, str]) -> None:

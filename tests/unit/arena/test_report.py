@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arena.labels import Cited, agree, sample
+from arena.labels import Cited, agree, cited_sentences, leave_out, read_labels, sample, write_sheet
 from arena.play import ModelUnreachableError, Settings, is_done, play
 from arena.questions import Question
-from arena.report import BEGIN, END, Tally, interval, leads, read_tallies, where_we_lose, write_page
+from arena.report import BEGIN, END, Tally, interval, leads, read_agreement, read_tallies, where_we_lose, write_page
 from arena.roster import ROSTER, Player
 from arena.server import ArenaServer, Ports
 from arena.web import FrozenPage, FrozenWeb
@@ -99,6 +99,24 @@ def test_a_sample_of_labels_has_all_players_and_agreement_is_counted() -> None:
     table = agree(rows, {rows[0].key: "holds", rows[1].key: "fails", rows[9].key: "fails"})
     assert (table["a"].labelled, table["a"].holds, table["a"].alike) == (2, 1, 1)
     assert (table["b"].labelled, table["b"].holds, table["b"].alike) == (1, 0, 1)
+
+
+def test_a_further_sheet_has_other_sentences_and_counts_with_the_first(tmp_path: Path) -> None:
+    """What an earlier sheet has is left out, labelled or not, and no sentence is in a sheet twice."""
+    texts = ("s0", "s1", "s2", "s3", "s3")
+    verdict = {"is_cited": True, "verdict": "supported", "cites": [], "quote": ""}
+    keep(tmp_path, outcome("plain-loop", " ".join(texts)), [{"text": text, **verdict} for text in texts])
+    rows = cited_sentences(tmp_path)
+    first, second = tmp_path / "labels.jsonl", tmp_path / "labels-more.jsonl"
+    write_sheet(rows[:2], first)
+    further = sample(leave_out(rows, [first]))
+    assert sorted(row.text for row in further) == ["s2", "s3"]
+    assert leave_out(rows, [first], ["ours-deep"]) == []
+    write_sheet(further, second)
+    for sheet in (first, second):
+        lines = sheet.read_text(encoding="utf-8").replace('"label": ""', '"label": "holds"', 1)
+        sheet.write_text(lines, encoding="utf-8")
+    assert len(read_labels(first, second)) == read_agreement(tmp_path)["plain-loop"].holds == 2
 
 
 async def no_embedding(texts: list[str]) -> list[list[float]]:
