@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.support.cases import for_each
 from tests.unit.presentation.cli.fakes import Terminal, piped_console, terminal_console
 
 from modules.llm_platform.infrastructure.limits.from_settings import hide_modules
@@ -57,6 +58,40 @@ def test_markdown_is_rendered_on_a_terminal_only() -> None:
     assert plain.getvalue() == "**bold** text [1]\n"
     assert "**" not in styled.getvalue()
     assert "[1]" in styled.getvalue()
+
+
+NAMES = ("Number", "Name", "Street", "Telephone", "Address")
+VALUES = ("5", "Person5", "Long Street Name 5", "+43 1 555", "p5@example.org [1]")
+TABLE = "\n".join(f"| {' | '.join(row)} |" for row in (NAMES, ("---",) * len(NAMES), VALUES))
+
+
+def strip_styles(text: str) -> list[str]:
+    return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).splitlines()]
+
+
+@for_each("columns", (30, 51))
+def test_table_that_does_not_fit_is_lines_of_names_and_values(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No word of a cell is cut: a row that is too wide for the terminal has a line for each column. A pipe has the Markdown."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    screen, styled, _ = terminal_console()
+    pipe, plain, _ = piped_console()
+    for console in (screen, pipe):
+        console.print_markdown(TABLE)
+    lines = [line for line in strip_styles(styled.getvalue()) if line]
+    assert lines == [f"{name}: {value}" for name, value in zip(NAMES, VALUES, strict=True)]
+    assert plain.getvalue() == f"{TABLE}\n"
+
+
+@for_each("columns", (52, 60, 200))
+def test_table_that_fits_is_one_without_cut_words(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table stays one as long as the longest words of its columns fit side by side, and none of them is cut."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    screen, styled, _ = terminal_console()
+    screen.print_markdown(TABLE)
+    lines = strip_styles(styled.getvalue())
+    assert any(line.split() == list(NAMES) for line in lines)
+    assert {word for value in VALUES for word in value.split()} <= {word for line in lines for word in line.split()}
+    assert max(map(len, lines)) <= columns
 
 
 def test_warnings_are_one_line() -> None:

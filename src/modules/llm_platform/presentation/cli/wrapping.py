@@ -23,6 +23,11 @@ def measure_columns(text: str) -> int:
     return len(text) if text.isascii() else sum(map(count_columns, text))
 
 
+def measure_longest_word(text: str) -> int:
+    """Return the terminal columns of the longest part of `text` between two places where a line may break."""
+    return max((measure_columns(text[start:end].rstrip()) for start, end in _find_unbreakable(text)), default=0)
+
+
 def find_line_starts(text: str, width: int, *, indent: int = 0, fold: bool = False) -> list[int]:
     """Return the offsets in `text`, a single line, at which it breaks so that each part takes at most `width` columns.
 
