@@ -415,4 +415,17 @@ CASES = (
         language="de",
         opens="Mitglied im Verein wird, wer das 18. Lebensjahr vollendet hat [1].",
     ),
+    Case(
+        "a row with fewer cells than columns",
+        "Which tool has the highest price?",
+        (
+            (
+                "Tools",
+                "| tool | price | note |\n|---|---|---|\n| saw | 19 | new |\n| lathe | 900 |\n| nail | 1 | old |\n",
+            ),
+        ),
+        opens="Highest “price” of 3 rows:",
+        must=("| lathe | 900 |  [1] |",),
+        is_whole=True,
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.rag.passages import chunk_document
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText
@@ -47,3 +48,25 @@ def test_a_long_table_of_a_text_is_divided_likewise(rows: list[list[str]]) -> No
 def test_tables_with_other_columns_stay_apart() -> None:
     one, other = as_table([["a", "b"], ["1", "2"]]), as_table([["a", "c"], ["1", "2"]])
     assert join_tables(f"{one}\n\n{other}\n\nText") == f"{one}\n\n{other}\n\nText"
+
+
+@for_each(
+    ("written", "marked"),
+    [
+        ('item,price\nhammer,"12\nsaw,19\nnail,1\n', '"12'),
+        ('item,price\nhammer,"12""\nsaw,19\nnail,1', '"12""'),
+        ('item,price\nhammer,"12\nsaw,19\nnail,1\n' + "screw,2\n" * 40_000, '"12'),
+    ],
+)
+def test_quotation_mark_without_its_second_takes_no_rows(written: str, marked: str) -> None:
+    """All later rows would be one value, and a question about the highest price would be answered without them."""
+    lines = join_tables(read_values(written)).split("\n")
+    assert lines[2:5] == [f"| hammer | {marked} |", "| saw | 19 |", "| nail | 1 |"]
+    assert len(lines) == len([line for line in written.split("\n") if line]) + 1
+
+
+def test_rows_with_more_values_than_names_have_columns_without_a_name() -> None:
+    """Readers of Markdown leave out what is beyond the names. Empty values at the end of a row need no column."""
+    assert read_values("name,age\nAnna,34,Graz\nBert,51,,\n") == (
+        "| name | age |  |\n|---|---|---|\n| Anna | 34 | Graz |\n| Bert | 51 |"
+    )

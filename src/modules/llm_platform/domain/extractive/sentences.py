@@ -180,13 +180,20 @@ def _make_announcement(heading: str, block: Block, columns: tuple[str, ...] = ()
 
 
 def read_table(block: Block) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the column names, and the rows that have a cell for each column and at least two cells with a text."""
+    """Return the column names, and the rows with at least two cells with a text.
+
+    A row with fewer cells than columns has empty ones at its end, as in GFM. A row with more is left out.
+    """
     names, _, *lines = block.text.split("\n")
     columns = split_cells(names)
     if not 1 < len(columns) <= MAX_COLUMNS:
         return columns, []
     rows = (split_cells(line) for line in lines if len(line) <= MAX_SENTENCE_CHARS)
-    return columns, [cells for cells in rows if len(cells) == len(columns) and sum(map(bool, cells)) > 1]
+    return columns, [
+        cells + ("",) * (len(columns) - len(cells))
+        for cells in rows
+        if len(cells) <= len(columns) and sum(map(bool, cells)) > 1
+    ]
 
 
 def split_cells(line: str) -> tuple[str, ...]:

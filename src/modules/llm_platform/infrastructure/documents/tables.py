@@ -3,9 +3,11 @@
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from io import StringIO
 from typing import Final
 
+from modules.llm_platform.domain.extractive.sentences import MAX_COLUMNS
 from modules.llm_platform.domain.markdown.outline import read_outline
 from modules.llm_platform.domain.retrieval.chunking import MAX_WORDS, measure_words
 from modules.llm_platform.domain.retrieval.whole_table import PARTS, TABLE
@@ -30,13 +32,44 @@ def read_values(text: str) -> str:
     if delimiter not in names:
         return text
     try:
-        rows = [row for row in csv.reader(StringIO(written, newline=""), delimiter=delimiter) if any(row)]
-    except csv.Error:  # a value of more than 128 KiB, as behind a quotation mark without its second
+        rows = [row for row in _read_rows(written, delimiter) if any(row)]
+    except csv.Error:  # a value of more than 128 KiB
         return text
     if not rows:
         return text
-    names, *lines = (f"| {' | '.join(map(_render_cell, row))} |" for row in rows)
-    return PARTS.join(_render_tables(f"{names}\n|{'---|' * len(rows[0])}", lines))
+    head, *others = rows
+    longer = [_strip_end(row) if len(row) > len(head) else row for row in others]
+    columns = max([len(head), *(len(row) for row in longer if len(row) <= MAX_COLUMNS)])
+    head += [""] * (columns - len(head))
+    names, *lines = (f"| {' | '.join(map(_render_cell, row))} |" for row in (head, *longer))
+    return PARTS.join(_render_tables(f"{names}\n|{'---|' * columns}", lines))
+
+
+def _read_rows(text: str, delimiter: str) -> list[list[str]]:
+    """Return the values of each row.
+
+    A quotation mark without its second would make one value of all later rows: it is then a character like any other.
+    """
+    lines = list(StringIO(text, newline=""))
+    reader = csv.reader([*lines, ""], delimiter=delimiter)  # The empty line belongs to a row only behind an open mark.
+    rows: list[list[str]] = []
+    end = 0
+    with suppress(csv.Error):  # A value of more than 128 KiB, which is what an open mark makes of a longer file.
+        for row in reader:
+            if reader.line_num > len(lines):
+                if row:
+                    break
+                return rows
+            rows.append(row)
+            end = reader.line_num
+    as_written = csv.reader(lines[end : end + 1], delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    return [*rows, *as_written, *csv.reader(lines[end + 1 :], delimiter=delimiter)]
+
+
+def _strip_end(row: Sequence[str]) -> list[str]:
+    """Return the row without the empty values at its end."""
+    length = max((number for number, value in enumerate(row, 1) if value), default=0)
+    return list(row[:length])
 
 
 def divide_tables(text: str) -> str:
