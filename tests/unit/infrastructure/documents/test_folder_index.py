@@ -217,6 +217,28 @@ async def test_lines_of_json_take_and_give_back_names(folder: Path, make: Make) 
     assert "b.md" in await found(index, "gateway")
 
 
+async def test_documents_with_the_id_of_another_one_are_reported(folder: Path, make: Make) -> None:
+    """Only one of them is searched: the others are listed until they are the only one."""
+    index = make()
+    (folder / "A.jsonl").write_text('{"doc_id": "x", "text": "A gateway."}\n{"doc_id": "x", "text": "A bridge."}\n')
+    (folder / "b.jsonl").write_text('{"doc_id": "x", "text": "A router."}\n')
+    view = await index.refresh()
+    reason = "another document has the id 'x': give each its own doc_id, or index their common folder"
+    assert (view.documents, dict(view.bad)) == (2, {"A.jsonl:2": reason, "b.jsonl:1": reason})
+    (folder / "A.jsonl").unlink()
+    assert await found(index, "router") == ["x"]
+    assert dict((await index.refresh()).bad) == {}
+
+
+async def test_file_of_its_own_reports_documents_with_one_id(folder: Path, tmp_path: Path) -> None:
+    """A single file is searched as a folder is."""
+    lines = folder / "A.jsonl"
+    lines.write_text('{"doc_id": "x", "text": "A gateway."}\n{"doc_id": "x", "text": "A bridge."}\n')
+    index = folder_index(lines, tmp_path / "kept")
+    assert list((await index.refresh()).bad) == ["A.jsonl:2"]
+    await index.aclose()
+
+
 @pytest.mark.parametrize(
     ("files_then", "has_a_mean"), [(folder_module.OUTGROWN - 10, False), (folder_module.OUTGROWN, True)]
 )

@@ -28,6 +28,11 @@ DUPLICATE_ID: Final = "another document has the id {!r}: give each its own doc_i
 Result = TypeVar("Result")
 
 
+def is_duplicate_id(reason: str) -> bool:
+    """Return whether a document was left out because another one has its id."""
+    return reason.startswith(DUPLICATE_ID.partition("{")[0])
+
+
 @dataclass(slots=True)
 class DocumentBatch:
     """Documents to store. `known` are their older versions in the collection; `position` is the position in bytes."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from modules.llm_platform.application.rag.indexing import IndexingService
+from modules.llm_platform.application.rag.intake import is_duplicate_id
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalService
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
@@ -422,7 +423,8 @@ class FolderIndex:
         has_json_lines = any(path.lower().endswith(JSON_LINES) for path in (*state.files, *listing.files))
         reading = file_source.FolderReading(
             known={path: known_file for path, known_file in state.known.items() if path in unchanged},
-            bad=state.select_valid(state.bad, listing),
+            # The other document of an id may be gone, although the file of this one did not change.
+            bad={at: why for at, why in state.select_valid(state.bad, listing).items() if not is_duplicate_id(why)},
             # In a shared index and in JSON lines, an id may have passed to another document.
             trusted=not (location.is_shared or has_json_lines),
             readable_only=True,
@@ -433,7 +435,17 @@ class FolderIndex:
         notes = {**state.select_valid(state.notes, listing), **reading.notes}
         digests = {path: digest for path, digest in reading.digests.items() if path in files}
         pending = vectors_later or state.pending
-        return FolderState(files, reading.found_bad, notes, report.documents, digests, pending)
+        bad = self._list_duplicates(report) | reading.found_bad
+        return FolderState(files, bad, notes, report.documents, digests, pending)
+
+    def _list_duplicates(self, report: IndexReport) -> dict[str, str]:
+        """Return the reason by position for each document that was left out because another one has its id."""
+        root = Path(replace_unprintable(self._folder.parent if self._folder.is_file() else self._folder))
+        return {
+            Path(problem.where).relative_to(root).as_posix(): problem.reason
+            for problem in report.problems
+            if is_duplicate_id(problem.reason)
+        }
 
     async def _index(
         self, location: _Location, reading: file_source.FolderReading, *, vectors_later: bool
