@@ -317,6 +317,14 @@ def test_entities_are_refused(tmp_path: Path) -> None:
         read(path)
 
 
+def test_exponents_in_a_word_document_are_not_joined_with_their_number(tmp_path: Path) -> None:
+    """10 and a raised 3 are not 103. Other raised text stays as it is."""
+    raised = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:t>{}</w:t></w:r>'
+    plain = "<w:r><w:t>{}</w:t></w:r>"
+    runs = (plain.format("It is 10"), raised.format("3"), plain.format(" m, not 10"), raised.format("th"))
+    assert read_docx(str(docx(tmp_path / "a.docx", f"<w:p>{''.join(runs)}</w:p>")))["text"] == "It is 10³ m, not 10th"
+
+
 def test_too_large_archive_is_refused(tmp_path: Path) -> None:
     """However small the file is: no more is unpacked than the bound."""
     path = docx(tmp_path / "a.docx", " " * (MAX_UNPACKED_BYTES + 1))

@@ -252,6 +252,22 @@ def test_terms_code_and_tables_become_markdown() -> None:
     assert "SECRET" not in text
 
 
+def test_exponents_are_not_joined_with_their_number() -> None:
+    """10 and a raised 3 are not 103, and a mark of a note is no digit of its year."""
+    numbers = (
+        "4 × 10<sup>3</sup> m, 10<sup>&minus;6</sup> or 2<sup class='x'> 10 </sup> in 1998<sup>4</sup>, 1<sup>st</sup>"
+    )
+    assert read_html(f"<p>It is {numbers}.</p>")["text"] == "It is 4 × 10³ m, 10⁻⁶ or 2¹⁰ in 1998⁴, 1st."
+
+
+def test_labels_are_lines_of_their_own() -> None:
+    """A browser shows the text of a folded part or of a field below its label."""
+    assert (
+        read_html("<details><summary>More</summary>The ewe has lambs.</details>")["text"] == "More\nThe ewe has lambs."
+    )
+    assert read_html("<fieldset><legend>Ewe</legend>It has lambs.</fieldset>")["text"] == "Ewe\nIt has lambs."
+
+
 def test_the_caption_of_a_table_stands_above_it() -> None:
     """It says what the figures are."""
     rows = "<tr><th>Car</th><th>Front</th></tr><tr><td>Zoe</td><td>2.5</td></tr>"

@@ -7,6 +7,7 @@ from typing import Any
 
 from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, NEEDS_EXTRA, Answer
 from modules.llm_platform.infrastructure.parsing.article import ARTICLE_HTML_CHARS, find_article, remove_repeats
+from modules.llm_platform.infrastructure.parsing.exponents import EXPONENT, raise_exponent
 from modules.llm_platform.infrastructure.parsing.html_limits import (
     HTML_DEPTH,
     MAX_TAGS,
@@ -79,6 +80,8 @@ _MARKED_TAG = re.compile(
     r"|(?:pre|code|kbd|samp|tt)(?=[\s>]))",
     re.IGNORECASE,
 )
+_RAISED = re.compile(rf"(\d)<sup(?:\s[^<>]{{0,1000}})?>\s{{0,10}}({EXPONENT})\s{{0,10}}</sup\s{{0,10}}>", re.IGNORECASE)
+_LABEL_END = re.compile(r"</(?:summary|legend)\s{0,10}>", re.IGNORECASE)  # The text behind it is a line of its own.
 _CODE_TAG = re.compile(r"<pre(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
 _CODE_END = re.compile(r"</pre\s{0,10}>", re.IGNORECASE)
 _CODE_BLOCK = re.compile(r"(<pre(?:\s[^<>]{0,1000})?>.*?</pre\s{0,10}>)", re.IGNORECASE | re.DOTALL)
@@ -351,7 +354,10 @@ def _split_rules(css: str) -> Iterator[tuple[str, str]]:
 
 
 def _mark_structure(html: str) -> str:
-    """Mark headings, code and definitions as Markdown does. The source is changed, because changing the tree is slow."""
+    """Mark headings, code and definitions as Markdown does, exponents, and the ends of labels.
+
+    The source is changed, because changing the tree is slow.
+    """
     has_code = False
 
     def mark_tag(tag: re.Match[str]) -> str:
@@ -366,6 +372,10 @@ def _mark_structure(html: str) -> str:
         return tag[0]
 
     html = _MARKED_TAG.sub(mark_tag, html.replace(TERM_MARK, ""))
+    html = _RAISED.sub(
+        lambda raised: raised[1] + raise_exponent(raised[1], raised[2]), html.replace("&minus;", "\u2212")
+    )
+    html = _LABEL_END.sub(r"\g<0><br>", html)
     if not has_code:
         return html
     end = max((end.end() for end in _CODE_END.finditer(html)), default=0)

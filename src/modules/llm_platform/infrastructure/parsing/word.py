@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, Answer, File, limit_text, own_title
+from modules.llm_platform.infrastructure.parsing.exponents import raise_exponent
 from modules.llm_platform.infrastructure.parsing.markdown_table import render_table
 from modules.llm_platform.infrastructure.parsing.zipped_xml import Archive, Elements, Xml, unpack
 
@@ -116,7 +117,7 @@ class _Paragraphs(Xml):
         self._rows: list[list[_Cell]] = []  # The open rows: rows of nested tables stand last.
         self._tables: list[_Table] = []  # The open tables: nested ones stand last.
         self._open_cells = 0
-        self._in_text = self._hidden = False
+        self._in_text = self._hidden = self._raised = False
         self._skipped = 0  # The number of open elements of _SKIPPED.
         self._mark = ""
         self._boxed: list[str] = []  # The text boxes in the open paragraph.
@@ -150,7 +151,9 @@ class _Paragraphs(Xml):
         elif name == "numPr":
             self._mark = self._mark or "- "
         elif name == "r":
-            self._hidden = False
+            self._hidden = self._raised = False
+        elif name == "vertAlign":
+            self._raised = attributes.get("val") == "superscript"
         elif name == "vanish":
             self._hidden = attributes.get("val") not in ("0", "false")
         elif name == "t":
@@ -218,7 +221,8 @@ class _Paragraphs(Xml):
 
     def text(self, text: str) -> None:
         if self._in_text and not self._hidden and not self._skipped:
-            self._pieces.append(text)
+            before = self._pieces[-1] if self._pieces else ""
+            self._pieces.append(raise_exponent(before, text) if self._raised else text)
             self._chars += len(text)
 
     @property

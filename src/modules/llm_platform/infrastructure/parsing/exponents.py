@@ -1,0 +1,16 @@
+"""Raised numbers behind a number, which are its exponent or the mark of a note: without a mark, 10 and 3 would be 103."""
+
+import re
+from typing import Final
+
+EXPONENT: Final = r"[+\u2212-]?[0-9]{1,4}"
+
+_RAISED = str.maketrans("0123456789+-\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+_EXPONENT = re.compile(EXPONENT)
+
+
+def raise_exponent(before: str, text: str) -> str:
+    """Return a raised `text` in raised digits if it is a number behind a digit, else as it is."""
+    exponent = text.strip()
+    is_exponent = before[-1:].isdecimal() and _EXPONENT.fullmatch(exponent)
+    return exponent.translate(_RAISED) if is_exponent else text
