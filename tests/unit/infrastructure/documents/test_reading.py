@@ -38,6 +38,8 @@ def read(folder: Path, name: str, content: str | bytes, redactor: Redactor | Non
         ("a.md", "Intro.\n\n## [Linked](https://x.org) one\n", "Linked one"),
         ("a.md", "Underlined\n==========\nText.", "Underlined"),
         ("a.md", "---\ntitle: 'From: matter'\n---\n# Heading\n", "From: matter"),
+        ("a.md", "---\ntitle: >-\n  From two\n  lines\ndate: 1\n---\n# Heading\n", "From two lines"),
+        ("a.md", "---\ndate: 1\ntitle: |\n  From a block\n---\n# Heading\n", "From a block"),
         ("a.md", "---\nlayout: x\n---\n# Heading\n", "Heading"),
         ("getting-started_now.md", "Only text.", "getting started now"),
         ("---.txt", "Only text.", "document"),

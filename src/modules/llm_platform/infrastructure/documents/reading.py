@@ -26,7 +26,8 @@ _WITH_TABLES = frozenset((".md", ".markdown", ".html", ".htm", ".pdf", ".docx", 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 # A line of YAML: indented, with a key, an item of a list, a comment, or a bracket. A text may begin with a rule, too.
 _MATTER_LINE = re.compile(r"[ \t]|[^\n]*?:(?:[ \t]|$)|-[ \t]|[#\]}{\[]|$")
-_MATTER_TITLE = re.compile(r"^title:([^\n]+)$", re.MULTILINE)
+# A value of YAML stands behind its key, or indented below `>` or `|`.
+_MATTER_TITLE = re.compile(r"^title:(?:[ \t]*[>|][+-]?[ \t]*\n((?:[ \t][^\n]*\n)+)|([^\n]+)$)", re.MULTILINE)
 _QUOTED = re.compile(r"([\"'])(.+)\1\Z")
 _ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1{2,}")
 # An entry of a log is a line that is not indented, with the indented lines below it.
@@ -79,7 +80,7 @@ def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
     if not matter:
         return Parsed(decoded.text, None, note)
     titled = _MATTER_TITLE.search(matter[0])
-    title = titled[1].strip() if titled else ""
+    title = " ".join((titled[1] or titled[2]).split()) if titled else ""
     quoted = _QUOTED.match(title)
     return Parsed(decoded.text[matter.end() :], (quoted[2].strip() if quoted else title) or None, note)
 
