@@ -60,7 +60,8 @@ def index(
         typer.Argument(
             metavar="PATH...",
             parser=_check_path,
-            help="Folders and files: Markdown, text, reStructuredText, HTML, PDF, Word, EPUB, notebooks, and JSON lines.",
+            help="Folders and files: Markdown, text, logs, CSV, reStructuredText, HTML, PDF, Word, Excel, PowerPoint, EPUB,"
+            " notebooks, and JSON lines.",
         ),
     ],
     collection: options.Collection = None,
@@ -143,7 +144,9 @@ def _list_warnings(report: IndexReport, settings: Settings, *, replaces_collecti
 
 
 def _report_lines(report: IndexReport) -> Iterator[Line]:
-    yield Line(f"{format_count(report.documents, 'document')} in the collection {report.collection}", "bold")
+    yield Line(
+        f"{format_count(report.documents, 'document')} of these paths in the collection {report.collection}", "bold"
+    )
     counts = {
         "new": report.added,
         "changed": report.changed,
