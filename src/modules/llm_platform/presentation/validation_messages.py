@@ -16,6 +16,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "dict_type": "must be a JSON object",
     "model_type": "must be a JSON object",
     "model_attributes_type": "must be a JSON object",
+    "bytes_type": "must be a valid string",
 }
 OWN_MESSAGE: Final = "Value error, "  # pydantic's prefix of the message of a validator
 
@@ -32,9 +33,28 @@ _ALTERNATIVE = re.compile(
 
 
 def select_causes(details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the errors of pydantic, without a list that is too short only because its items are invalid."""
+    """Return the errors of pydantic, without those that only follow from others.
+
+    These are a list that is too short because its items are invalid, and a type of a field that takes several: the value has
+    another one of them, whose error is in the list.
+    """
     lists = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
-    return [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in lists]
+    causes = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in lists]
+    typed = {
+        tuple(place[:end])
+        for detail in causes
+        for place in [get_field_location(detail["loc"])]
+        for end in range(len(place) + (not _is_type_error(detail)))
+    }
+    return [
+        detail
+        for detail in causes
+        if not (_is_type_error(detail) and tuple(get_field_location(detail["loc"])) in typed)
+    ]
+
+
+def _is_type_error(detail: Mapping[str, Any]) -> bool:
+    return str(detail["type"]).endswith("_type")
 
 
 def get_field_location(location: Iterable[str | int]) -> list[str | int]:

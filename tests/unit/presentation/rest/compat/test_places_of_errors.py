@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_EXTRA_BYTES
@@ -48,6 +49,29 @@ async def test_error_names_the_field_that_was_sent(
     assert response.status_code == 400
     assert response.json()["error"]["message"].startswith(f"{place}: must ")
     assert not services.requests
+
+
+@for_each(
+    ("path", "fields", "message"),
+    [
+        (
+            CHAT,
+            {"messages": [{"role": "user", "content": None}]},
+            "messages.0: needs a content: a text, or a list of parts",
+        ),
+        (CHAT, {"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages.0.content.0: needs a text"),
+        (CHAT, {"messages": [HELLO], "stop": ["a"] * 5000}, "stop: must have at most "),
+        (MESSAGES, {"messages": [HELLO], "system": [None]}, "system.0: must be a JSON object"),
+    ],
+)
+async def test_error_is_of_the_type_that_was_sent(
+    client: httpx2.AsyncClient, path: str, fields: dict[str, Any], message: str
+) -> None:
+    """Where a field takes several types, only what is wrong with the sent one is said; what is missing is named."""
+    body = {"model": "research-shallow", **({"max_tokens": 9} if path == MESSAGES else {}), **fields}
+    response = await client.post(path, json=body)
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(message)
 
 
 async def test_conversation_that_is_too_long_with_its_earlier_turns_is_named(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
@@ -111,6 +112,29 @@ async def test_invalid_research_request_is_refused(
     answer = await client.post("/research", content=body, headers=JSON)
     assert_problem(answer, 422)
     assert services.requests == []
+
+
+@for_each(
+    ("body", "reason"),
+    [
+        (b'{"query": "solar \\ud83d"}', "one half of a surrogate pair"),
+        (b'{"query": "solar \\udc00 sails"}', "one half of a surrogate pair"),
+        (b'\xef\xbb\xbf{"query": "solar sails"}', "begins with a byte order mark: send it without one"),
+        (b'{"query": 1' + b"0" * 5000 + b"}", "has a number that is too large"),
+        (b'{"query": "solar \\u12"}', "is not valid JSON in UTF-8"),
+    ],
+)
+async def test_body_that_looks_like_json_is_refused_with_its_reason(
+    client: httpx2.AsyncClient, body: bytes, reason: str
+) -> None:
+    """A client that is told that its valid JSON is no JSON looks for the mistake in the wrong place."""
+    assert reason in assert_problem(await client.post("/research", content=body, headers=JSON), 422)["detail"]
+
+
+async def test_file_without_content_is_refused_in_words_of_json(client: httpx2.AsyncClient) -> None:
+    asked = {"query": "solar sails", "files": [{"name": "a.md", "content": None}]}
+    problem = assert_problem(await client.post("/research", json=asked), 422)
+    assert [error["msg"] for error in problem["errors"]] == ["must be a valid string"]
 
 
 BAD_SEARCHES = [

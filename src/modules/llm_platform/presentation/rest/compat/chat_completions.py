@@ -94,7 +94,7 @@ class OpenaiMessage(CompletionMessage, frozen=True):
     @model_validator(mode="after")
     def _require_content(self) -> Self:
         if self.content is None and self.role not in ("assistant", TOOL):
-            raise PydanticCustomError("missing", "needs a content")
+            raise PydanticCustomError("content", "needs a content: a text, or a list of parts with texts")
         return self
 
     @property

@@ -22,7 +22,7 @@ class ContentPart(BaseModel, extra="allow", frozen=True):
     @model_validator(mode="after")
     def _require_text(self) -> "ContentPart":
         if self.type in TEXTS and self.text is None:
-            raise PydanticCustomError("missing", "needs a text")
+            raise PydanticCustomError("content", "needs a text")
         return self
 
 

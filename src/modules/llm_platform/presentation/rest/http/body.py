@@ -4,7 +4,9 @@ FastAPI's own parsing responds to some bodies with 500 (NaN, lone surrogates), r
 """
 
 import asyncio
+import codecs
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -30,6 +32,11 @@ MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # The limit until an API key is known.
 MAX_CONVERSATION_BYTES = 8 << 20
 NOT_FINITE = "has a number that is too large, such as 1e999: send a smaller one"
+NOT_JSON = "is not valid JSON in UTF-8"
+HALF_CHARACTER = (
+    "has one half of a surrogate pair, such as \\ud83d without its second half: do not cut texts within a character"
+)
+BYTE_ORDER_MARK = "begins with a byte order mark: send it without one"
 TOO_DEEP = "has objects and lists in more than 200 levels: send flatter ones"
 BODY_VALUES = (
     500_000  # Values of a large body. Each takes up to a hundred bytes of memory, however short it is in the body.
@@ -45,6 +52,8 @@ FORM = "application/x-www-form-urlencoded"
 NO_KEY_IN_HEADER = (
     "The body is larger than 64 KiB, and no header has an API key: send the key as `Authorization: Bearer`."
 )
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -178,13 +187,23 @@ def parse_object(body: bytes) -> dict[str, Any]:
     try:
         value = from_json(body, allow_inf_nan=False)
     except ValueError as error:
-        is_deep = "recursion limit" in str(error)
-        raise _make_body_error(TOO_DEEP if is_deep else "is not valid JSON in UTF-8", "json_invalid") from None
+        raise _make_body_error(_explain_parser_error(str(error), body), "json_invalid") from None
     if not isinstance(value, dict):
         raise _make_body_error("must be a JSON object", "dict_type")
     if _has_infinity(value):
         raise _make_body_error(NOT_FINITE, "finite_number")
     return value
+
+
+def _explain_parser_error(error: str, body: bytes) -> str:
+    """Return what is wrong with a body that the parser refuses: JSON that looks valid is told apart."""
+    if "recursion limit" in error:
+        return TOO_DEEP
+    if "number out of range" in error:
+        return NOT_FINITE
+    if "hex escape" in error and _SURROGATE.search(body):
+        return HALF_CHARACTER
+    return BYTE_ORDER_MARK if body.startswith(codecs.BOM_UTF8) else NOT_JSON
 
 
 def _has_infinity(value: object) -> bool:
