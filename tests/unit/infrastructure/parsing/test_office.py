@@ -125,6 +125,30 @@ def test_dates_may_be_counted_from_1904() -> None:
     assert text_of(answer) == "2026-03-31"
 
 
+def test_value_merged_over_rows_is_in_each_of_them() -> None:
+    """A row without it would not say what it is about, and would not be counted with the others."""
+    merged = '<mergeCells><mergeCell ref="A2:A3"/><mergeCell ref="A4:A9999999"/><mergeCell ref="B2:C2"/></mergeCells>'
+    lines = (
+        ("Region", "City", "Staff"),
+        ("North", "Kiel", 5),
+        (None, "Emden", 8),
+        ("South", "Ulm", 2),
+        (None, "Lindau", 3),
+    )
+    filled = "".join(
+        f'<row r="{number}">'
+        + "".join(
+            cell(value).replace("<c ", f'<c r="{column}{number}" ', 1)
+            for column, value in zip("ABC", line, strict=True)
+            if value
+        )
+        + "</row>"
+        for number, line in enumerate(lines, 1)
+    )
+    body = text_of(read_xlsx(xlsx(f"{filled}</sheetData>{merged}<sheetData>"))).split("\n")[2:]
+    assert body == ["| North | Kiel | 5 |", "| North | Emden | 8 |", "| South | Ulm | 2 |", "| South | Lindau | 3 |"]
+
+
 def test_tables_of_a_sheet_stay_apart() -> None:
     """Names of columns behind an empty row begin another table; so do numbers below a title."""
     sheet = rows(("a", "b"), (1, 2), (), ("c", "d"), (3, 4), (), ("Note",), (), ("e", 2025), ("f", 5))

@@ -55,6 +55,10 @@ _DAYS_OF_1904: Final = 1462  # between the two days that a workbook may count fr
 _TEXTS: Final = ("s", "str", "inlineStr")
 
 
+# The first and the last row of merged cells, behind the column that has their value.
+_MERGED = re.compile(r"([A-Z]{1,3})([0-9]{1,7}):[A-Z]{1,3}([0-9]{1,7})")
+
+
 class _SharedStrings(Xml):
     """The texts that cells refer to by number, without the readings of Japanese words. Of very many texts the first are read."""
 
@@ -186,6 +190,7 @@ class _Sheet(Xml):
         self._workbook = workbook
         self._room = room
         self._hidden: set[int] = set()
+        self._merged: list[str] = []
         self._row = _Row(0)
         self._is_shown = True
         self._column = 0
@@ -207,6 +212,8 @@ class _Sheet(Xml):
             self._kind, self._style, self._pieces = attributes.get("t", ""), attributes.get("s", ""), []
         elif name == "rPh":
             self._in_reading = True
+        elif name == "mergeCell" and len(self._merged) < MAX_ROWS:
+            self._merged.append(attributes.get("ref", ""))
 
     def end(self, name: str) -> None:
         self._is_value = False
@@ -235,6 +242,18 @@ class _Sheet(Xml):
     def text(self, text: str) -> None:
         if self._is_value:
             self._pieces.append(text)
+
+    def repeat_merged(self) -> None:
+        """Write the value of a cell that is merged over several rows into each of them that has other cells."""
+        rows = {row.number: row for row in self.rows}
+        steps = MAX_ROWS  # Merged cells may overlap in a broken file.
+        for found in filter(None, map(_MERGED.fullmatch, self._merged)):
+            first, last, column = int(found[2]), int(found[3]), _read_column(found[1])
+            value = rows[first].cells.get(column, "") if first in rows else ""
+            for number in range(first + 1, min(last, first + steps) + 1) if value else ():
+                steps -= 1
+                if number in rows and self._room > 0:
+                    self._room -= len(rows[number].cells.setdefault(column, value))
 
     @property
     def is_full(self) -> bool:
@@ -300,6 +319,7 @@ def _read_sheets(
         sheet = _Sheet(workbook, room)
         with suppress(KeyError):  # A chart has no sheet of cells.
             sheet.read(archive.chunks(relations.get(found.get("r:id", ""), "")))
+            sheet.repeat_merged()
         if sheet.is_full:
             notes.add(IN_PART)
         if sheet.has_hidden:
