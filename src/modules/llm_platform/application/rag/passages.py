@@ -14,7 +14,7 @@ from modules.llm_platform.domain.text.page_starts import cut_page_starts
 
 OVERLAP_WORDS: Final = 30  # two adjacent passages share this much, in complete sentences
 LABEL_SEARCH_CHARS: Final = 400  # a heading in this part of the passage is not repeated in its label
-FORM: Final = f"7/{MAX_WORDS}/{OVERLAP_WORDS}"  # a new value makes every document count as changed
+FORM: Final = f"8/{MAX_WORDS}/{OVERLAP_WORDS}"  # a new value makes every document count as changed
 LANGUAGE_SAMPLE_CHARS: Final = 2000
 _PASSAGES: Final = UUID("8c1d2b57-6f0e-5f0c-9b57-2f6a4f1f3c77")  # the namespace of the ids
 
