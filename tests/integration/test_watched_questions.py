@@ -27,6 +27,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConnectionError,
 )
 from modules.llm_platform.domain.search.fresh_searches import searches_afresh
+from modules.llm_platform.infrastructure.documents import folder_index
 from modules.llm_platform.presentation.rest.app import create_app
 from shared.config import Settings
 
@@ -195,8 +196,14 @@ async def test_three_failed_runs_pause_a_watch_and_say_so(tmp_path: Path) -> Non
         assert (watching_it.watch and watching_it.watch.state) == "active"
 
 
-async def test_documents_are_watched_as_pages_are(tmp_path: Path) -> None:
-    """A document is read whole: what a search shows of it may differ from run to run."""
+async def test_documents_are_watched_as_pages_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document is read whole: what a search shows of it may differ from run to run.
+
+    The folder is listed for each run, also if that is slow, so that other searches use a listing of a moment ago.
+    """
+    monkeypatch.setattr(folder_index, "CHECK_ALWAYS_S", 0.0)
+    monkeypatch.setattr(folder_index, "CHECK_AGAIN_S", float(DAY))
+    monkeypatch.setattr(folder_index, "LISTING_SHARE", float("inf"))
     folder, filler = (
         tmp_path / "documents",
         "\n\n".join(f"Note {n} of the port is about berth {n}." for n in range(400)),

@@ -26,6 +26,7 @@ from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.domain.retrieval.mean_centering import MIN_VECTORS
+from modules.llm_platform.domain.search.fresh_searches import searches_afresh
 from modules.llm_platform.infrastructure.documents import file_source
 from modules.llm_platform.infrastructure.documents.folder import Listing, list_folder
 from modules.llm_platform.infrastructure.documents.folder_state import FolderState, FolderStates, FolderView
@@ -189,9 +190,9 @@ class FolderIndex:
     # --- comparing the index with the folder ------------------------------------------------------------------------------
 
     async def _refresh_when_due(self) -> None:
-        """Update the index, unless the folder was listed a moment ago."""
+        """Update the index, unless the folder was listed a moment ago and the search may be answered by caches."""
         began = self._clock()
-        if began < self._check_after:
+        if began < self._check_after and not searches_afresh():
             return
         listing = await self._list_files()
         took = self._clock() - began
