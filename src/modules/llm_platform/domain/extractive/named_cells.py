@@ -1,4 +1,4 @@
-"""Rows that a question names and asks for in other words than those of a column: `What does Bella cost?` beside `Price`.
+"""Questions that name a row and ask for a column in other words than its name: `What does Bella cost?` beside `Price`.
 
 A sentence encoder compares each column with the question, the support model reads each cell beside the name of its column, and
 `choose_named_rows` decides whether one of the cells is what the question asks for. The whole row is quoted then.
@@ -59,7 +59,7 @@ class CellReading:
     """What the models say about a cell.
 
     - `column` and `cell` are the cosines of the rest of the question with the name of the column, and with name and cell.
-    - `log_odds` are those of the support model that the cell answers the question.
+    - `log_odds` is the result of the support model: how likely the cell answers the question.
     """
 
     read: NamedCell
