@@ -14,6 +14,7 @@ from tests.support.cases import for_each
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, decode
 
 GERMAN = "Grüße aus Österreich: die Straße über die Brücke führt zurück."
+KOREAN = "이 문서는 회의록입니다. 회의는 3월 4일에 서울에서 열렸습니다."
 RUSSIAN = "Это текст на русском языке, который записан в старой кодировке и должен читаться правильно."
 
 
@@ -36,7 +37,7 @@ def test_unicode_is_read_in_each_of_its_forms(data: bytes) -> None:
 
 @for_each(
     ("text", "encoding"),
-    [(GERMAN, "cp1252"), (RUSSIAN, "cp1251"), (RUSSIAN, "koi8-r"), ("これは日本語の文章です。" * 5, "shift_jis")],
+    [(GERMAN, "cp1252"), (RUSSIAN, "cp1251"), (RUSSIAN, "koi8-r"), ("これは日本語の文章です。" * 5, "shift_jis"), (KOREAN, "euc-kr"), (KOREAN, "cp949")],
 )
 def test_older_encodings_are_guessed_and_noted(text: str, encoding: str) -> None:
     """What is not UTF-8 is read as what it most likely is, and the owner is told."""

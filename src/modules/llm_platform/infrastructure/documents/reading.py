@@ -1,6 +1,7 @@
 """Reads one file as a document: its title, and the text that quotes point into."""
 
 import re
+import tomllib
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -28,6 +29,7 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?
 _MATTER_LINE = re.compile(r"[ \t]|[^\n]*?:(?:[ \t]|$)|-[ \t]|[#\]}{\[]|$")
 # A value of YAML stands behind its key, or indented below `>` or `|`.
 _MATTER_TITLE = re.compile(r"^title:(?:[ \t]*[>|][+-]?[ \t]*\n((?:[ \t][^\n]*\n)+)|([^\n]+)$)", re.MULTILINE)
+_TOML_MATTER = re.compile(r"\A\+\+\+[ \t]*\n(.{0,5000}?\n)??\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
 _QUOTED = re.compile(r"([\"'])(.+)\1\Z")
 _ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1{2,}")
 # An entry of a log is a line that is not indented, with the indented lines below it.
@@ -75,23 +77,37 @@ def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
         return Parsed(read_values(decoded.text), None, note)
     if suffix == ".log":
         return Parsed(_ENTRY.sub("- ", decoded.text), None, note)  # a list, else its lines are read as one paragraph
-    # Front matter of Markdown is not part of the text. It may have the title.
-    matter = None if suffix in (".txt", ".text") else _find_front_matter(decoded.text)
-    if not matter:
-        return Parsed(decoded.text, None, note)
-    titled = _MATTER_TITLE.search(matter[0])
-    title = " ".join((titled[1] or titled[2]).split()) if titled else ""
-    quoted = _QUOTED.match(title)
-    return Parsed(decoded.text[matter.end() :], (quoted[2].strip() if quoted else title) or None, note)
+    title, body = (None, decoded.text) if suffix in (".txt", ".text") else _split_front_matter(decoded.text)
+    return Parsed(body, title, note)
 
 
-def _find_front_matter(text: str) -> re.Match[str] | None:
+def _split_front_matter(text: str) -> tuple[str | None, str]:
+    """Return the title that the front matter of a Markdown file has, and the text behind the front matter."""
+    if (matter := _find_yaml_matter(text)) is not None:
+        return _read_yaml_title(matter[0]), text[matter.end() :]
+    if (matter := _TOML_MATTER.match(text)) is not None:
+        try:
+            title = tomllib.loads(matter[1] or "").get("title")
+        except (tomllib.TOMLDecodeError, RecursionError):
+            return None, text  # lines between two rows of plus signs
+        return " ".join(title.split()) or None if isinstance(title, str) else None, text[matter.end() :]
+    return None, text
+
+
+def _find_yaml_matter(text: str) -> re.Match[str] | None:
     found = _FRONT_MATTER.match(text)
     if found is None:
         return None
     lines = (found[1] or "").split("\n")
     has_key = any(":" in line and not line.startswith("#") for line in lines)
     return found if (has_key or not any(lines)) and all(map(_MATTER_LINE.match, lines)) else None
+
+
+def _read_yaml_title(matter: str) -> str | None:
+    titled = _MATTER_TITLE.search(matter)
+    title = " ".join((titled[1] or titled[2]).split()) if titled else ""
+    quoted = _QUOTED.match(title)
+    return (quoted[2].strip() if quoted else title) or None
 
 
 def _read_bytes(path: Path) -> bytes:

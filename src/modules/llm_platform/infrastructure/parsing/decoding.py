@@ -18,6 +18,8 @@ FALLBACK = "cp1252"  # Western Windows used it before UTF-8; it decodes any byte
 SAMPLE = 4096  # bytes to tell UTF-16 without a mark from a binary file
 NULS_OF_UTF16 = 0.5  # share of NULs among the bytes at even or at odd offsets of Western text
 GUESSED_FROM = 64_000  # bytes
+KOREAN = "cp949"
+MIN_HANGUL_SHARE = 0.8  # of the characters beyond ASCII: bytes of other encodings give Hangul among many other signs
 
 # Encodings of web pages, as browsers read them (WHATWG). Others that Python knows are refused: some take quadratic time,
 # and UTF-7 hides markup.
@@ -180,5 +182,17 @@ def _guess_encoding(data: bytes) -> str:
         from resiliparse.parse.encoding import detect_encoding
     except ImportError:  # the extra is optional for plain text
         return FALLBACK
-    guess = str(detect_encoding(data[:GUESSED_FROM], from_html_meta=False))
-    return FALLBACK if guess.lower().replace("-", "") in {"utf8", "ascii"} else guess
+    beginning = data[:GUESSED_FROM]
+    guess = str(detect_encoding(beginning, from_html_meta=False))
+    if guess.lower().replace("-", "") not in {"utf8", "ascii"}:
+        return guess
+    return KOREAN if _is_korean(beginning) else FALLBACK  # resiliparse calls Korean encodings UTF-8
+
+
+def _is_korean(data: bytes) -> bool:
+    try:
+        text = codecs.getincrementaldecoder(KOREAN)().decode(data)
+    except UnicodeDecodeError:
+        return False
+    foreign = [sign for sign in text if not sign.isascii()]
+    return sum("가" <= sign <= "힣" for sign in foreign) >= MIN_HANGUL_SHARE * max(1, len(foreign))
