@@ -58,7 +58,7 @@ FIRST_SETTINGS = (  # The reference lists these on top: they are the ones that a
     "LLM_PLATFORM_OFFLINE",
 )
 
-# The password of a database URL stands before the host or among the parameters. `urlsplit` cannot find the former if the URL
+# The password of a database URL is before the host or among the parameters. `urlsplit` cannot find the former if the URL
 # names several hosts.
 _URL_PASSWORD = re.compile(r"(?:[a-z]+://[^:@/]*:([^@/]*)@|[?&](?:ssl)?password=([^&#]*))")
 _LABELLED_KEY = re.compile(
@@ -740,7 +740,7 @@ class Settings(BaseSettings):
         """Create settings in which `values` take precedence over the environment.
 
         Raises ValidationError, which does not contain the input, for an invalid value and for an unknown argument. An unknown
-        environment variable is no error, because it may belong to another program.
+        environment variable is not an error, because it may belong to another program.
         """
         # Names such as `_env_file` are options of pydantic-settings.
         known = known_names()

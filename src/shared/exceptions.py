@@ -24,7 +24,7 @@ class AppException(Exception):  # noqa: N818  the name is part of the public int
     code: ClassVar[str] = "internal"
     status_code: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
-    component: ClassVar[str | None] = None  # component in `degraded`, in place of the part that failed
+    component: ClassVar[str | None] = None  # component in `degraded`, instead of the part that failed
     field: str | None = None  # field of the request, where a single one is wrong
 
     def __init_subclass__(

@@ -113,7 +113,7 @@ def find_origin(table: type[BaseSettings], field: str, arguments: Mapping[str, A
 
 
 def unreadable_lines(path: Path, encoding: str | None) -> Iterator[int]:
-    """Yield the number of each line of `.env` that is no assignment."""
+    """Yield the number of each line of `.env` that is not an assignment."""
     if not path.is_file():
         return
     with path.open(encoding=encoding) as file:

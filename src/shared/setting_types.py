@@ -31,7 +31,7 @@ UNENCODED = "must have special characters of user and password percent-encoded, 
 KafkaValue = str | int | float | bool | SecretStr
 
 _URL = re.compile(r"https?://([^\s/?#\\]+@)?[^\s/?#@\\]+(/[^\s?#\\]*)?", re.IGNORECASE)
-_AT_SIGN_BEHIND_HOST = re.compile(r"[a-z]+://[^\s/?#\\]*[\s/?#\\].*@", re.IGNORECASE | re.DOTALL)  # ends a password
+_AT_SIGN_AFTER_HOST = re.compile(r"[a-z]+://[^\s/?#\\]*[\s/?#\\].*@", re.IGNORECASE | re.DOTALL)  # ends a password
 _REDIS_URL = re.compile(r"(?:rediss?://(?:[^\s/?#@\\]*@)?[^\s/?#@\\]+(?:/\d*)?|unix:///[^\s?#@\\]+)(?:\?[^\s#@]*)?")
 _REDIS_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}  # another one may hold a secret
 _SMTP_URL = re.compile(r"smtps?://(?:[^\s/?#@\\]*@)?[^\s/?#@\\]+/?")
@@ -145,7 +145,7 @@ def split_urls(value: Any) -> Any:
 def _check_url(value: str, *, with_user: bool = False) -> str:
     if not value.lower().startswith(("http://", "https://")):
         raise ValueError("must begin with http:// or https://")
-    if with_user and _AT_SIGN_BEHIND_HOST.match(value):
+    if with_user and _AT_SIGN_AFTER_HOST.match(value):
         raise ValueError(UNENCODED)
     match = _URL.fullmatch(value)
     if match is None:

@@ -237,7 +237,7 @@ class WatchLimitError(AppException, code="watch_limit", status_code=409):
 
 
 class SealError(AppException, code="seal", status_code=409):
-    """The answer cannot be sealed, or the file is no unchanged sealed answer."""
+    """The answer cannot be sealed, or the file is not an unchanged sealed answer."""
 
 
 class SealConfigError(SealError, code="seal_config", status_code=503):

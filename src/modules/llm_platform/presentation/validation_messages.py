@@ -1,4 +1,4 @@
-"""The messages for invalid fields, in place of pydantic's wording: what is wrong, and what is allowed."""
+"""The messages for invalid fields, instead of pydantic's wording: what is wrong, and what is allowed."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ def get_field_location(location: Iterable[str | int]) -> list[str | int]:
 
 
 def write_validation_message(kind: str, message: str) -> str:
-    """Return the message for an error of pydantic, to stand behind the name of a field. It does not contain the value."""
+    """Return the message for an error of pydantic, to follow the name of a field. It does not contain the value."""
     if message.startswith(OWN_MESSAGE):
         return message.removeprefix(OWN_MESSAGE)
     return MESSAGES.get(kind) or _SHOULD.sub("must", _REST.sub("", message))

@@ -37,7 +37,7 @@ STATES: Final[dict[SourceState, str]] = {
     "no_text": "has no text",
     "late": "was not read in time",
 }
-# Marks behind a sentence, in Markdown.
+# Marks after a sentence, in Markdown.
 CONTRADICTED: Final = "**✘ contradicted**"
 ABSENT: Final = "**○ not found**"
 MARKS: Final[dict[Finding, str]] = {"contradicts": CONTRADICTED, "absent": ABSENT}
@@ -121,7 +121,7 @@ def find_decisive(sentence: VerifiedSentence) -> Citation:
 
 
 def describe_found(citation: Citation, difference: Difference) -> str:
-    """Return the part of the source that differs, as far as it stands in the quote."""
+    """Return the part of the source that differs, as far as it is in the quote."""
     start, end = difference.found.start - citation.quote_start, difference.found.end - citation.quote_start
     return citation.quote[start:end] if 0 <= start < end <= len(citation.quote) else ""
 

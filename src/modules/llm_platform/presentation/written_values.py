@@ -16,7 +16,7 @@ def read_written_values(model: type[BaseModel], values: Mapping[str, Any]) -> di
     """Return the values of a request with the strings that stand for a number or a truth value as these.
 
     An empty string is left out unless the field is required. A string of a field that is a string stays as it is, and so does
-    one that is no number: the validation names its field.
+    one that is not a number: the validation names its field.
     """
     read: dict[str, Any] = {}
     for name, value in values.items():

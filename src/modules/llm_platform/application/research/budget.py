@@ -109,7 +109,7 @@ class Budget:
     ) -> None:
         """Create the budget of a report that begins now.
 
-        - `max_llm_calls` and `max_cost_usd` are its limits; None is no limit.
+        - `max_llm_calls` and `max_cost_usd` are its limits; None means no limit.
         - `deadline` is event loop time, or the time of `clock`.
         - `price` is the price of the most expensive model that may serve.
         - `stages` have a model. No calls are kept free for others.

@@ -308,7 +308,7 @@ def parse_standalone(text: str, question: str, turns: Sequence[Turn], language: 
 
 
 def _read_marked(line: str) -> str:
-    """Return the question behind the mark `Standalone:`; empty for a line without the mark."""
+    """Return the question after the mark `Standalone:`; empty for a line without the mark."""
     head, _, rest = line[:MAX_LINE_CHARS].replace("：", ":", 1).partition(":")
     return one_line(rest).strip(_AROUND) if head.strip(_AROUND).casefold().startswith(_MARK) else ""
 

@@ -105,7 +105,7 @@ def _list_supported(citations: Iterable[Citation]) -> set[int]:
 
 
 def _list_evidence(response: ResearchResponse) -> tuple[Source, ...]:
-    """Return the cited sources with the sentences that cite them in place of their texts."""
+    """Return the cited sources with the sentences that cite them instead of their texts."""
     sentences: defaultdict[int, list[str]] = defaultdict(list)
     for citation in response.citations:
         if citation.verdict != "unsupported":

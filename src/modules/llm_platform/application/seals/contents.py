@@ -143,7 +143,7 @@ def _select_quotes(quotes: tuple[EvidenceQuote, ...], texts: Mapping[str, Collec
 
 
 def _is_in_place(quote: EvidenceQuote, texts: Mapping[str, Collection[str]]) -> bool:
-    """Return whether a quote of the ledger stands at its offsets in a sealed source; True without offsets."""
+    """Return whether a quote of the ledger is at its offsets in a sealed source; True without offsets."""
     if not quote.end and not quote.start:
         return True
     if not 0 <= quote.start < quote.end or quote.end - quote.start != len(quote.text):
@@ -213,7 +213,7 @@ def _require_few_values(data: bytes) -> None:
 def _read_answer(data: bytes) -> SealedAnswer:
     """Return the answer. Raises SealError for JSON that another program wrote, and for a field that contradicts the others.
 
-    Of a key that stands twice, two readers see different values.
+    If a key occurs twice, two readers see different values.
     """
     _require_few_values(data)
     try:

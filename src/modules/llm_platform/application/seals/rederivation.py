@@ -251,7 +251,7 @@ class _Comparison:
     def _describe_hidden(self, span: Span, *, is_first: bool) -> RederivedSentence:
         """Return the outcome for a statement without a source that the file does not list.
 
-        An answer that says that its sources do not answer does not list its first statement. A marker behind several sentences
+        An answer that says that its sources do not answer does not list its first statement. A marker after several sentences
         may cite it where a support model read them. Disputed quotes are added after the check.
         """
         is_trailed = self._lacks_model and self._trailing.may_cite_span(span)

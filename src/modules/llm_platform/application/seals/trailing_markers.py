@@ -13,7 +13,7 @@ Place = tuple[int, int, int]  # start, end, number of the source
 
 
 class TrailingMarkers:
-    """Markers behind several sentences. Which of these they cite depends on the support model.
+    """Markers after several sentences. Which of these they cite depends on the support model.
 
     A sentence with markers of its own is cited by these, whatever a model decides.
     """
@@ -21,12 +21,12 @@ class TrailingMarkers:
     def __init__(self, text: AnswerText, signal: StopSignal) -> None:
         self._signal = signal
         self._numbers: dict[Span, set[frozenset[int]]] = {}
-        for behind in text.trailing:
+        for markers in text.trailing:
             signal.check()
-            numbers = frozenset(behind.numbers)
-            for position in behind.sentences:
+            numbers = frozenset(markers.numbers)
+            for position in markers.sentences:
                 sentence = text.sentences[position]
-                if not sentence.cited or (behind.alone and position == behind.sentences[-1]):
+                if not sentence.cited or (markers.alone and position == markers.sentences[-1]):
                     own = numbers.difference(sentence.cited) if sentence.cited else numbers
                     self._numbers.setdefault((sentence.start, sentence.end), set()).add(own)
 

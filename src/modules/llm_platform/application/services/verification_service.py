@@ -137,7 +137,7 @@ class VerificationService:
     ) -> dtos.VerifiedText:
         """Return the sentences of a text, Markdown or plain, with the verdicts on their citations.
 
-        A page that cannot be read is no error: the state of its source is not `read`. Raises pydantic's ValidationError for
+        A page that cannot be read is not an error: the state of its source is not `read`. Raises pydantic's ValidationError for
         a text that is empty or too long, and VerificationError for one with too many sentences or sources.
         """
         request = dtos.VerificationRequest(

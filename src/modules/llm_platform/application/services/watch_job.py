@@ -76,7 +76,7 @@ class WatchRuns:
 
         Raises the error of the first page if all pages of the watch failed.
         """
-        if not job.last_event:  # an attempt that goes on finds what the last one paid for in the caches
+        if not job.last_event:  # an attempt that continues finds what the last one paid for in the caches
             search_afresh()
         first, sources = WatchedPages.model_validate(job.client_request[WATCH]), tuple[Source, ...]()
 

@@ -112,7 +112,7 @@ class WatchNotices:
 
 
 def _log_defect(task: asyncio.Task[None]) -> None:
-    """Log the error that ended a delivery. The other deliveries go on."""
+    """Log the error that ended a delivery. The other deliveries continue."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("unexpected error", exc_info=error)
 

@@ -92,7 +92,7 @@ class WatchService:
             self._worker.start(_select(watches, owner), runs=JobSelection(owner, runs))
 
     async def aclose(self) -> None:
-        """Stop working. Any process goes on with the unfinished runs."""
+        """Stop working. Any process continues with the unfinished runs."""
         if self._worker is not None:
             await self._worker.aclose()
 

@@ -199,7 +199,7 @@ class WatchWorker:
         self._stopped = stopped
 
     async def _deliver(self) -> None:
-        """Deliver the due notices while the loop goes on, because receivers may hang."""
+        """Deliver the due notices while the loop continues, because receivers may hang."""
         try:
             await self._tools.notices.deliver_due(self._only)
         except StoreError:
@@ -343,7 +343,7 @@ class WatchWorker:
     def _list_notices(
         self, watch: dtos.ClaimedWatch, changes: tuple[dtos.WatchChange, ...], following: dtos.NextRun
     ) -> tuple[dtos.NoticeChannel, ...]:
-        """Return how the owner is told. Nothing is sent if nothing has changed and the watch goes on."""
+        """Return how the owner is told. Nothing is sent if nothing has changed and the watch continues."""
         is_told = changes or following.paused_because is not None
         return self._tools.notices.list_channels(watch.webhook) if is_told else ()
 

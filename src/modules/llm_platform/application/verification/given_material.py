@@ -39,7 +39,7 @@ MIN_OWN_CHARS: Final = 20  # a shorter text of a call, such as a name, proves no
 MAX_OWN_CHARS: Final = 100_000  # of all these texts
 MAX_OWN_TEXTS: Final = 100  # texts of calls that results are compared with, the newest
 MAX_DATA_HEAD_CHARS: Final = 200  # of a data URL, up to its comma
-MAX_LINKED: Final = 20  # addresses of an answer that only stand inside a given text
+MAX_LINKED: Final = 20  # addresses of an answer that are only inside a given text
 
 _TAGS: Final = "document|doc|source|result|search_result|passage|chunk|file|context"
 _OPEN_TAG: Final = re.compile(rf"<({_TAGS})(\s[^<>]{{0,1000}})?>", re.I)
@@ -78,7 +78,7 @@ class Passage:
     - `number` is the number by which the material itself names it, or None.
     - `is_foreign` is True if whoever wrote the result of a tool chose its number and its address. Such a passage takes neither
       from another source.
-    - `is_rest` is True for what stands outside the marked passages of a result.
+    - `is_rest` is True for what is outside the marked passages of a result.
     """
 
     text: str
@@ -144,7 +144,7 @@ def _assign_numbers(passages: Sequence[Passage]) -> list[int]:
 
 
 def link_named_addresses(answer: str, given: Sequence[GivenSource]) -> tuple[GivenSource, ...]:
-    """Return further sources for addresses that the answer cites and that stand inside a given text: the text is theirs."""
+    """Return further sources for addresses that the answer cites and that are inside a given text: the text is theirs."""
     by_address: dict[str, GivenSource] | None = None
     known = {canonical_url(source.url) for source in given if source.url}
     linked: list[GivenSource] = []
@@ -330,7 +330,7 @@ def _read_elements(text: str) -> Iterator[Passage]:
 
 
 def _read_blocks(text: str, ends_with_question: bool) -> Iterator[Passage]:
-    """Yield the blocks that begin with a line `[n] Title`. A marker behind a sentence begins none."""
+    """Yield the blocks that begin with a line `[n] Title`. A marker after a sentence begins none."""
     heads = list(deque(_NUMBERED.finditer(text), maxlen=MAX_BLOCKS))
     for head, following in zip(heads, [*heads[1:], None], strict=False):
         end = following.start() if following else len(text)
@@ -339,7 +339,7 @@ def _read_blocks(text: str, ends_with_question: bool) -> Iterator[Passage]:
         line, body = text[head.end() : line_end].strip(" \t"), text[line_end:end]
         line = line[1:].lstrip(" \t") if line.startswith(_SEPARATORS) else line
         if following is None and ends_with_question:
-            # The question stands behind the last passage, in a paragraph of its own.
+            # The question is after the last passage, in a paragraph of its own.
             before, _, last = body.rstrip().rpartition("\n\n")
             body = before if len(last) < PASTED_CHARS and "\n\n" in body.rstrip() else body
         url = find_url(f"{line}{body[:HEAD_CHARS]}"[:HEAD_CHARS])

@@ -1,6 +1,6 @@
 """Check the sentences of a text against its sources, as these are read.
 
-Sentences that share markers, such as those behind a paragraph, form a part and are checked together.
+Sentences that share markers, such as those after a paragraph, form a part and are checked together.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SentenceCheck:
     def citations(self) -> int:
         """The number of comparisons: each sentence with each source that it may cite."""
         alone = sum(len(sentence.cited) for sentence in self.answer.sentences)
-        return alone + sum(len(behind.sentences) * len(behind.numbers) for behind in self.answer.trailing)
+        return alone + sum(len(markers.sentences) * len(markers.numbers) for markers in self.answer.trailing)
 
     @property
     def late_sentences(self) -> int:
@@ -217,10 +217,10 @@ def _parts(answer: AnswerText) -> list[TextPart]:
     """Return the parts of a text: sentences under the same markers, and each other sentence alone."""
     reach = list(range(1, len(answer.sentences) + 1))  # the end of the part that a sentence begins at least
     numbers = [set(sentence.cited) for sentence in answer.sentences]
-    for behind in answer.trailing:
-        last = behind.sentences.stop if behind.alone else min(behind.sentences.stop + 1, len(reach))
-        reach[behind.sentences.start] = max(reach[behind.sentences.start], last)
-        numbers[behind.sentences.start].update(behind.numbers)
+    for markers in answer.trailing:
+        last = markers.sentences.stop if markers.alone else min(markers.sentences.stop + 1, len(reach))
+        reach[markers.sentences.start] = max(reach[markers.sentences.start], last)
+        numbers[markers.sentences.start].update(markers.numbers)
     parts: list[TextPart] = []
     first = 0
     while first < len(reach):
@@ -236,9 +236,9 @@ def _parts(answer: AnswerText) -> list[TextPart]:
 def _read_text(answer: AnswerText, part: TextPart) -> AnswerText:
     """Return a part of an answer, with the places of its markers counted from its beginning."""
     trailing = [
-        replace(behind, sentences=range(behind.sentences.start - part.first, behind.sentences.stop - part.first))
-        for behind in answer.trailing
-        if part.first <= behind.sentences.start < part.end
+        replace(markers, sentences=range(markers.sentences.start - part.first, markers.sentences.stop - part.first))
+        for markers in answer.trailing
+        if part.first <= markers.sentences.start < part.end
     ]
     labels = {position - part.first for position in answer.labels if part.first <= position < part.end}
     return AnswerText(answer.sentences[part.first : part.end], trailing, labels)

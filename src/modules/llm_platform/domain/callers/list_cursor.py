@@ -8,7 +8,7 @@ _TIME: Final = re.compile(r"(.+)@(\d{1,11}\.\d{6})", re.DOTALL)
 
 
 class ListCursor(NamedTuple):
-    """The entry after which a list goes on. `at` is the time of the entry in seconds since 1970; None if it is unknown."""
+    """The entry after which a list continues. `at` is the time of the entry in seconds since 1970; None if it is unknown."""
 
     id: str
     at: float | None

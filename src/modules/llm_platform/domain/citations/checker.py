@@ -4,7 +4,7 @@
 
 1. `read_answer` splits the answer into sentences with the numbers of the sources that they cite.
 2. Each cited source is indexed once (`prepare_source`).
-3. A marker behind several sentences cites the ones that its source supports.
+3. A marker after several sentences cites the ones that its source supports.
 4. Each sentence is judged with each of its sources (`compare.verdicts.judge`): "It opened in 1890 [1]" is refuted by "It
    opened in 1980". The judgement becomes a `Citation` with a verdict and a quote.
 5. Statements without a marker are listed as uncited. `find_source` and `find_closest` look for their sources.
@@ -155,7 +155,7 @@ class CitationChecker:
 
     def _prepare_cited(self, text: AnswerText) -> set[int]:
         """Return the numbers of the sources that a text cites, and prepare these sources."""
-        named = [sentence.cited for sentence in text.sentences] + [behind.numbers for behind in text.trailing]
+        named = [sentence.cited for sentence in text.sentences] + [markers.numbers for markers in text.trailing]
         cited = {number for numbers in named for number in numbers if number in self._sources}
         self._prepare(cited)
         return cited
@@ -171,15 +171,15 @@ class CitationChecker:
         """Yield pairs of sentence position and source for markers that follow several sentences.
 
         Such a marker cites each of these sentences that has no marker of its own and is supported by the source. If there is
-        none and the marker stands on a line of its own, it cites the last sentence.
+        none and the marker is on a line of its own, it cites the last sentence.
         """
-        for behind in text.trailing:
-            for number in filter(self._sources.__contains__, behind.numbers):
+        for markers in text.trailing:
+            for number in filter(self._sources.__contains__, markers.numbers):
                 positions = [
-                    position for position in behind.sentences if self._may_be_meant(text.sentences[position], number)
+                    position for position in markers.sentences if self._may_be_meant(text.sentences[position], number)
                 ]
-                if not positions and behind.alone:
-                    positions = [behind.sentences[-1]]
+                if not positions and markers.alone:
+                    positions = [markers.sentences[-1]]
                 yield from ((position, number) for position in positions)
 
     def _may_be_meant(self, sentence: AnswerSentence, number: int) -> bool:

@@ -26,7 +26,7 @@ class Deadline:
         return self._when if self._outer is None else min(self._when, self._outer.when)
 
     def extend(self, when: float) -> None:
-        """Let the work of one caller go on for another one that has until `when`."""
+        """Let the work of one caller continue for another one that has until `when`."""
         self._when = max(self._when, when)
 
 

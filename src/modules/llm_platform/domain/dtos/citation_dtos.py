@@ -96,7 +96,7 @@ class Citation(BaseModel, frozen=True):
 
 
 def classify_unsupported(verdict: Verdict, difference: Difference | None) -> Finding | None:
-    """Return why a sentence is unsupported; None for any other verdict. Another wording alone is no contradiction."""
+    """Return why a sentence is unsupported; None for any other verdict. Another wording alone is not a contradiction."""
     if verdict != "unsupported":
         return None
     return "contradicts" if difference is not None and difference.kind != "other" else "absent"

@@ -17,7 +17,7 @@ class ListedDocument(BaseModel, frozen=True):
 class DocumentProblem(BaseModel, frozen=True):
     """A file of the folder that was not read, or was read in part.
 
-    - `path` is relative to the folder. An entry of a file has a number behind the path: `orders.jsonl:12`.
+    - `path` is relative to the folder. An entry of a file has a number after the path: `orders.jsonl:12`.
     - `is_partly_read` is True if the rest of the file can be searched.
     """
 

@@ -51,7 +51,7 @@ class EvidenceRow(BaseModel, frozen=True):
 
 
 class Ledger(BaseModel, frozen=True):
-    """The rows of a research run, its further rounds, and why it stopped; None while it goes on."""
+    """The rows of a research run, its further rounds, and why it stopped; None while it continues."""
 
     rows: tuple[EvidenceRow, ...] = ()
     rounds: int = 0

@@ -73,7 +73,7 @@ class ChatMessage(BaseModel, frozen=True):
 
     - `tool_calls` are calls of the caller's tools by the assistant, in OpenAI's form. The result of each call is a turn of a
       `tool`, with the id of the call.
-    - `parts` are a content that also has images or files, in OpenAI's form. The service gets them in place of `content`,
+    - `parts` are a content that also has images or files, in OpenAI's form. The service gets them instead of `content`,
       which is their text. They contain their data: an address would be fetched from where the service runs.
     - `reasoning` is what the assistant thought before, for models that want it back.
     """

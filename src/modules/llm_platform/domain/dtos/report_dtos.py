@@ -27,7 +27,7 @@ FINAL_PAGES: Final = 5  # pages whose text the writer of a report gets, unless t
 LLMStage = Literal["plan", "queries", "rank", "summarize", "write", "judge", "output"]
 ScoredBy = Literal["model", "keywords", "default"]
 
-MAX_OTHER_THAN = 30  # sub-questions; they all stand in the prompt
+MAX_OTHER_THAN = 30  # sub-questions; they are all in the prompt
 
 
 class PlanRequest(BaseModel):

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.web_search_dtos import Language, clean_query
 from modules.llm_platform.domain.text.page_starts import PageStarts
 
-Filters = dict[str, tuple[str, ...]]  # any of the values, all of the keys; an empty tuple is no filter
+Filters = dict[str, tuple[str, ...]]  # any of the values, all of the keys; an empty tuple is not a filter
 Vector = Sequence[float]
 RagStage = Literal["search", "answer"]
 RagText = Annotated[str, AfterValidator(clean_query)]  # of any length

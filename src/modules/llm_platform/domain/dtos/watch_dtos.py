@@ -41,7 +41,7 @@ class LedgerFact(BaseModel, frozen=True):
 
     - `verdict` is the verdict on the sentence of the answer that cites it; `supported` for a quote of the evidence.
     - `is_answer` is True if the quotes of its question answer it. Other quotes are the nearest ones.
-    - `dispute` is the number of the evidence row whose sources contradict each other; None if the fact is no side of such a row.
+    - `dispute` is the number of the evidence row whose sources contradict each other; None if it is not a side of one.
     """
 
     quote: str

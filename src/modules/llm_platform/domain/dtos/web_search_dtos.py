@@ -32,7 +32,7 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z]{4})?(?:-(?:[A-Za-z]{2}|\d{3})
 
 
 def clean_query(query: str) -> str:
-    """Return the query without blanks around it; ValueError when it holds NUL or nothing that can be seen."""
+    """Return the query without spaces around it; ValueError when it holds NUL or nothing that can be seen."""
     if "\x00" in query:
         raise ValueError("must not contain a NUL character")
     if not _VISIBLE.search(query):

@@ -55,7 +55,7 @@ class ReadRow:
 
     @cached_property
     def queries(self) -> tuple[NamedQuery, ...]:
-        """The queries that would go on from it, best first, which only a run that goes on asks for; none if it is answered."""
+        """The queries that would continue from it, best first; none if it is answered. Only a further round needs them."""
         if self.statements is None or self.row.state == "answered":
             return ()
         disputed = [query_without_figures(self.row.quotes[0].text)] if self.row.state == "disagree" else []
@@ -63,7 +63,7 @@ class ReadRow:
 
     @cached_property
     def addresses(self) -> tuple[str, ...]:
-        """The addresses of the sources that bear on it, which only a run that goes on asks for."""
+        """The addresses of the sources that bear on it, which only a run that continues asks for."""
         statements = list_best_statements(self.chains, 2 * MAX_QUOTES)
         return tuple(dict.fromkeys(statement.candidate.source.url for statement in statements))
 
@@ -189,7 +189,7 @@ def locate_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> tup
 
 
 def evidence_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> list[Quote]:
-    """Return the quotes of the rows that stand in these sources, in order, each once."""
+    """Return the quotes of the rows that are in these sources, in order, each once."""
     by_address = {canonical_url(source.url): source for source in sources}
     found: dict[str, Quote] = {}
     for quote in (quote for row in rows for quote in row.quotes):

@@ -52,8 +52,8 @@ def list_further_queries(statements: Statements) -> list[NamedQuery]:
 def _names(source: SourceStatements, left_open: str, statements: Statements) -> list[tuple[Name, float]]:
     """Return the names of a source, each with its share of the source's value.
 
-    Where no word is left open, but a figure at most, the first word of a sentence or of a row is no name: `Yes` and `Below`
-    have a capital because they stand there.
+    Where no word is left open, but a figure at most, the first word of a sentence or of a row is not a name: `Yes` and `Below`
+    have a capital because they are there.
     """
     title = source.title
     found = [(title, TITLE_SHARE)] if statements.is_new(title) else []

@@ -29,7 +29,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name as its sentence writes it, folded between blanks, and its words."""
+    """A name as its sentence writes it, folded between spaces, and its words."""
 
     text: str
     folded: str
@@ -56,7 +56,7 @@ class SourceNames:
 
     @cached_property
     def texts(self) -> list[str]:
-        """The words of each sentence and of the title, folded, between blanks."""
+        """The words of each sentence and of the title, folded, between spaces."""
         return [normalize(f"{self.source.title} {form.sentence.text}") for form in self.sentences.forms]
 
     @cached_property
@@ -86,7 +86,7 @@ class Statement:
 
     @property
     def text(self) -> str:
-        """The folded words of the statement and its title, between blanks."""
+        """The folded words of the statement and its title, between spaces."""
         return self.found_in.texts[self.position]
 
     @property

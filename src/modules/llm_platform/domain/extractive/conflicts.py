@@ -36,7 +36,7 @@ _APPOSED = re.compile(
 def find_conflict(candidates: Sequence[Candidate], *, of_figures: bool = True) -> tuple[Candidate, Candidate] | None:
     """Return the best pair of sentences of different sources that contradict each other, the better-ranked one first.
 
-    Without `of_figures`, different figures are no contradiction: one sentence must deny what the other says.
+    Without `of_figures`, different figures are not a contradiction: one sentence must deny what the other says.
     """
     if not candidates:
         return None

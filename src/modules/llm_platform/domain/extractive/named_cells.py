@@ -114,6 +114,6 @@ def choose_named_rows(question: Question, readings: Sequence[CellReading]) -> li
 
 
 def _are_compared(one: NamedRows, other: NamedRows) -> bool:
-    """Return whether the rows stand in the same table and are named in the same columns."""
+    """Return whether the rows are in the same table and are named in the same columns."""
     places = [(group.rows[0].rank, group.rows[0].sentence.columns, group.naming) for group in (one, other)]
     return places[0] == places[1]

@@ -30,7 +30,7 @@ def find_named_rows(question: Question, candidates: Sequence[Candidate]) -> list
     """Return the rows that the question names, if it asks for one of their columns and nothing else: `the rent of Porto`.
 
     A row is named by all words of a cell, and a column by all words of its name. Titles, headings and the names of other
-    columns may be in the question too. Rows of two tables, or more than MAX_EQUAL rows, are no answer.
+    columns may be in the question too. Rows of two tables, or more than MAX_EQUAL rows, are not an answer.
     """
     if count_negators(fold_words(question.text)):
         return []
@@ -59,7 +59,7 @@ def _matches_whole_question(row: Candidate, content: tuple[str, ...]) -> bool:
 def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Leave out the rows that the question does not mean: it names a cell that only other rows of their table have.
 
-    `Who drives AB 12 C?` does not ask about the car AB 12 D, though most of its words stand in that row too.
+    `Who drives AB 12 C?` does not ask about the car AB 12 D, though most of its words are in that row too.
     """
     content = tuple(list_content(question))
     by_table: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}

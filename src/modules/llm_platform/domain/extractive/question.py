@@ -56,7 +56,7 @@ _NOT_LATIN = lazy_pattern(r"[\u0370-\u03ff\u0400-\u1fff\u2e80-\ud7af]")
 _LATIN = re.compile(r"[A-Za-z][\w.+#-]+")  # a name, in a question of another script
 _SYMBOL = re.compile(
     r"(?<![\w-])--?[A-Za-z][\w-]*|\$\{[^}\s]{1,40}\}|\$[*@#?!$]|(?<![^\s`'\"“‘])[!&|<>*]{1,3}(?=[`'\"”’]{0,2}\s+\w)"
-)  # options and signs
+)  # options and characters
 _IDENTIFIER = re.compile(r"\b(?:[A-Za-z]+_\w+|[A-Z]{6,})\b")
 _QUOTES = re.compile(r"[\"“”„«»『』「」`]")
 
@@ -140,7 +140,7 @@ def _list_names(asked: str) -> frozenset[str]:
 
 
 def list_symbols(text: str) -> list[str]:
-    """Return the options and signs of a text: `-m`, `$*`, `!`. A PDF often has a minus sign instead of a hyphen."""
+    """Return the options and characters of a text: `-m`, `$*`, `!`. A PDF often has a minus sign instead of a hyphen."""
     return _SYMBOL.findall(text.replace(MINUS_SIGN, "-"))
 
 

@@ -55,7 +55,7 @@ def render_closest(selection: Selection, messages: Messages) -> str:
 def list_closest(ordered: Sequence[Candidate], messages: Messages) -> str:
     """Return the first sentences that can stand alone, below a line that introduces them; empty if there are none.
 
-    The rows of a table stand together, where its first row would stand, below the names of the columns.
+    The rows of a table are together, where its first row would be, below the names of the columns.
     """
     alone = [one for one in ordered if _stands_alone(one)][:MAX_CLOSEST]
     by_table: dict[object, list[Candidate]] = {}
@@ -76,7 +76,7 @@ def _render_rows(rows: Sequence[Candidate]) -> str:
 
 
 def _stands_alone(candidate: Candidate) -> bool:
-    """Return whether a reader understands the sentence without what stands before or below it."""
+    """Return whether a reader understands the sentence without what is before or below it."""
     is_lead_in = candidate.sentence.is_announcement or candidate.sentence.text.endswith(tuple(COLONS))
     return not candidate.is_dependent and not is_lead_in
 
@@ -143,7 +143,7 @@ def _render_table(columns: Sequence[str], rows: Sequence[Sequence[str]], index: 
 
 
 def _render_lists(quotes: Sequence[Quote]) -> list[str]:
-    """Return the quotes as lists. If adjacent items have the same lead, it stands once above them."""
+    """Return the quotes as lists. If adjacent items have the same lead, it is once above them."""
     blocks: list[str] = []
     lines: list[str] = []
     for lead, group in itertools.groupby(quotes, key=lambda quote: quote.lead):
@@ -159,7 +159,7 @@ def _render_lists(quotes: Sequence[Quote]) -> list[str]:
 
 
 def _render_paragraphs(quotes: Sequence[Quote]) -> list[str]:
-    """Return the quotes as paragraphs. The code or list that a sentence announces stands below it."""
+    """Return the quotes as paragraphs. The code or list that a sentence announces is below it."""
     blocks: list[str] = []
     line = ""
     for quote in quotes:

@@ -197,7 +197,7 @@ def _get_section(candidate: Candidate) -> tuple[int, str, str]:
 
 
 def map_following(candidates: Sequence[Candidate]) -> dict[int, Candidate]:
-    """Map the `id` of each sentence to the sentence right behind it."""
+    """Map the `id` of each sentence to the sentence right after it."""
     return {id(candidate.before): candidate for candidate in candidates if candidate.before is not None}
 
 

@@ -68,7 +68,7 @@ def _read_figure(number: str) -> str:
 
 
 def _read_unit(text: str) -> tuple[str, ...]:
-    """Return the words and signs around a number: equal for `1 hour`, `2 hours` and `3 h`."""
+    """Return the words and characters around a number: equal for `1 hour`, `2 hours` and `3 h`."""
     return tuple(normalize_unit(word) or stem(word) for word in _UNIT.findall(fold(text)))
 
 
@@ -87,7 +87,7 @@ def _find_decimal_sign(figures: Sequence[str]) -> str | None:
 
 
 def _read_signs(figure: str) -> tuple[str, str] | None:
-    """Return the decimal sign and the sign that groups thousands, as far as this figure shows them; None if it is no number."""
+    """Return the decimal sign and the thousands separator, as far as this figure shows them; None if it is not a number."""
     signs = [sign for sign in figure if sign in ".,"]
     if not signs:
         return "", ""
@@ -118,7 +118,7 @@ def read_dates(cells: Sequence[str]) -> Values:
 
 
 def _read_in_order(cells: Sequence[str], *, month_first: bool) -> Values:
-    """Return the values of the dates; empty if one of them is no valid date in this order."""
+    """Return the values of the dates; empty if one of them is not a valid date in this order."""
     try:
         return [_read_date(cell, month_first=month_first) for cell in cells]
     except ValueError:

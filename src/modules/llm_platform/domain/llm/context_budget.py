@@ -13,10 +13,10 @@ from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, count_t
 
 SOURCES_BUDGET_TOKENS = 4000
 MIDDLE_CUT = "\n[… cut …]\n"  # replaces the middle of a text
-BRIEF_SHARE = 0.3  # share of the budget that is enough for a question whose words all stand in a few passages
+BRIEF_SHARE = 0.3  # share of the budget that is enough for a question whose words are all in a few passages
 ONE_STEP_SHARE = 0.5  # share of the budget that is enough for any question that one search answers
 
-# A word, or one character of a script without blanks between words.
+# A word, or one character of a script without spaces between words.
 _PIECE = lazy_pattern(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
 
 
@@ -41,7 +41,7 @@ def fit_to_question(
     If `is_one_step`, the passages of all sources are ranked together, and sources without one of the best are left out. They
     take BRIEF_SHARE of the budget if they have all words of the question, else ONE_STEP_SHARE. Otherwise, and if no passage has
     a word of the question, the source at rank n gets a share of 1/n of the first one's, and what better ones leave: the answer
-    mostly stands in the first source, seldom at its beginning.
+    is mostly in the first source, seldom at its beginning.
     """
     sizes = [count_tokens(source.text) for source in sources]
     if is_one_step and (together := _fit_together(sources, sizes, question, budget_tokens, language)):

@@ -3,7 +3,7 @@
 import re
 from typing import Final, NamedTuple
 
-MAX_TAG_CHARS: Final = 60  # longer text in angle brackets is no reasoning tag
+MAX_TAG_CHARS: Final = 60  # longer text in angle brackets is not a reasoning tag
 
 _TAG: Final = re.compile(r"[<◁]\s{0,2}(/?)\s{0,2}think(?:ing)?(?:\s[^<>▷]{0,40})?[>▷]", re.IGNORECASE)
 _UNFINISHED_TAG: Final = re.compile(

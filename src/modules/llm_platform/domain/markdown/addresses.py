@@ -8,7 +8,7 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url
 MAX_SCHEME_CHARS = 32  # longest scheme before `://`
 MAX_NAME_CHARS = 64  # longest name before `@`, and longest host before its last label
 
-# An address ends at a blank, at the end of a Markdown link or table cell, and at CJK punctuation.
+# An address ends at a space, at the end of a Markdown link or table cell, and at CJK punctuation.
 _ENDS = r"\s<>\"`|\[\]\\^{}，。、；：？！（）「」『』【】《》…“”"
 _REST = re.compile(rf"(?:\[[0-9a-fA-F:.]{{2,40}}\])?[^{_ENDS}]*")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*\Z")

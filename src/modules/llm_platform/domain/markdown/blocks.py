@@ -51,7 +51,7 @@ _BLANK = Line("blank")
 
 
 def expand_tabs(text: str) -> str:
-    """Return the line with the tabs among its quote and list markers expanded to blanks."""
+    """Return the line with the tabs among its quote and list markers expanded to spaces."""
     if "\t" not in text:
         return text
     end = _MARKERS.match(text).end()  # type: ignore[union-attr]  # matches the empty text too
@@ -182,7 +182,7 @@ class _Reading:
 
 
 def _match(containers: list[int], empty_item: bool, text: str) -> tuple[int, int]:
-    """Return the offset behind the markers of the open containers, and how many of them continue in the line."""
+    """Return the offset after the markers of the open containers, and how many of them continue in the line."""
     at = 0
     last = len(containers) - 1
     for number, width in enumerate(containers):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 
-MAX_NUMBER_DIGITS = 9  # a longer number is no source
+MAX_NUMBER_DIGITS = 9  # a longer number is not a source
 
-# Invisible characters and emphasis may stand between brackets and digits; a renderer still shows [1].
+# Invisible characters and emphasis may be between brackets and digits; a renderer still shows [1].
 _PAD = r" \t*_\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff"
 _DASH = r"\-\u2010-\u2015\u2212\uff0d"
 _WORD = rf"(?:(?i:sources?|refs?\.?|references?|quellen?|источники?|来源|來源|出典|資料)[:：#{_PAD}]*)?"

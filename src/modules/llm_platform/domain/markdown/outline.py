@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from modules.llm_platform.domain.markdown.blocks import Fence
 
-MAX_HEADING_LINE_CHARS: Final = 400  # a longer line is no heading
+MAX_HEADING_LINE_CHARS: Final = 400  # a longer line is not a heading
 
 # Lines that are neither blank nor fence, heading or underline are matched together: most lines are such.
 _LINES = re.compile(r"(?P<prose>(?:[ \t]*[^\s`~#=>-][^\n]*(?:\n|\Z))+)|[^\n]*\n|[^\n]+")

@@ -63,7 +63,7 @@ class AnswerSanitizer:
                 yield safe
 
     def finish(self) -> str:
-        """Return the rest. An open code block is closed, so that text behind the answer does not become a part of it."""
+        """Return the rest. An open code block is closed, so that text after the answer does not become a part of it."""
         self._units.add(self._fence.feed("\n" if self._carriage_return else "") + self._fence.finish())
         self._carriage_return = ""
         text = self._take_complete()

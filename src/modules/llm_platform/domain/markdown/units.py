@@ -12,19 +12,19 @@ _RUN = 3  # characters of a fence
 _WHOLE_LINE = frozenset("[【［!\\|\n")  # such a line is one unit: it may be removed, or is a table row
 _FENCES = frozenset({"```", "~~~"})
 
-# A sentence ends behind its full stop, the quotes and emphasis that follow directly, and its markers.
+# A sentence ends after its full stop, the quotes and emphasis that follow directly, and its markers.
 _MARKER = r"[\[【［]\^?[\d,\-–]+(?:†[a-z]+)?[\]】］]"
-_BEHIND = rf"""["'”’»)*_]*(?:{_MARKER})*"""
-_MARKERS_BEHIND = re.compile(rf"(?: {{0,2}}{_MARKER})*")
+_AFTER = rf"""["'”’»)*_]*(?:{_MARKER})*"""
+_MARKERS_AFTER = re.compile(rf"(?: {{0,2}}{_MARKER})*")
 _MAY_BECOME_MARKER = re.compile(r" {0,2}(?:[\[【［][\^\d,\-–†a-z]{0,16})?\Z")
 _TOKEN = lazy_pattern(
-    rf"(?P<end>[{STOPS}]+{_BEHIND}(?=\s)|[{WIDE_STOPS}]+[」』”’）]*{_BEHIND}(?=[\s\w]|[^\x00-\x7f]))|\\[^\w\s]|(?P<ticks>`+)"
+    rf"(?P<end>[{STOPS}]+{_AFTER}(?=\s)|[{WIDE_STOPS}]+[」』”’）]*{_AFTER}(?=[\s\w]|[^\x00-\x7f]))|\\[^\w\s]|(?P<ticks>`+)"
     r"|(?P<open>[\[【［])|(?P<close>[\]】］])(?P<target>\()?|(?P<shut>\))"
 )
 _FIRST = re.compile(
     rf"[{STOPS}{WIDE_STOPS}\\`\[\]【】［］)]"
 )  # may begin a token; the regex of a whole token is slower
-# A sentence ends behind the whole run of its stops or not at all, so the rest of a run is not tried.
+# A sentence ends after the whole run of its stops or not at all, so the rest of a run is not tried.
 _RUN_OF_STOPS = re.compile(rf"[{STOPS}]+|[{WIDE_STOPS}]+")
 # No token contains a blank or a letter of these scripts, so the text before one is complete.
 _DECIDED = lazy_pattern(rf"(?s:.*)[\s{UNSPACED}]")
@@ -32,7 +32,7 @@ _DECIDED = lazy_pattern(rf"(?s:.*)[\s{UNSPACED}]")
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A sentence with the blanks before it, or the rest of a line with its end."""
+    """A sentence with the spaces before it, or the rest of a line with its end."""
 
     text: str
     begins_line: bool
@@ -131,7 +131,7 @@ class UnitSplitter:
         while first := _FIRST.search(self._text, at, limit + 1):
             token = _TOKEN.match(self._text, first.start(), limit + 1)
             if token is not None and self._line.ends_sentence(token):
-                end = _MARKERS_BEHIND.match(self._text, token.end()).end()  # type: ignore[union-attr]  # or nothing
+                end = _MARKERS_AFTER.match(self._text, token.end()).end()  # type: ignore[union-attr]  # or nothing
                 if line_end >= 0 or not _MAY_BECOME_MARKER.match(self._text, end):
                     return end
                 self._scan = first.start()

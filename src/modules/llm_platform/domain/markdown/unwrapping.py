@@ -158,7 +158,7 @@ class FenceRemover:
 class SourceListRemover:
     """Removes the model's own list of sources from the end of a sanitised answer that arrives in pieces.
 
-    An entry begins with the number of a source, or contains an address or the title of a source. A list with more text behind
+    An entry begins with the number of a source, or contains an address or the title of a source. A list with more text after
     it stays, and so does one with citations only, such as a list of sources of energy.
     """
 

@@ -17,7 +17,7 @@ class ICitationJudge(ABC):
     async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
         """Return one verdict for each claim, in order; None without a verdict. Without claims no call is made.
 
-        `claims` stand in the order of the answer to `question`. The verdicts are not trusted: callers limit what they
+        `claims` are in the order of the answer to `question`. The verdicts are not trusted: callers limit what they
         change. Raises an AppException if no claim could be judged; an LLMException reports the spending.
         """
 

@@ -7,7 +7,7 @@ from typing import Final
 
 
 class IKeyLock(ABC):
-    """A lock that saves work and protects nothing: after a bounded wait the caller goes on without it."""
+    """A lock that saves work and protects nothing: after a bounded wait the caller continues without it."""
 
     @abstractmethod
     def hold(self, key: str) -> AbstractAsyncContextManager[bool]:

@@ -20,7 +20,7 @@ class ILLMProvider(ABC):
     """A language model, or several behind one name."""
 
     name: str = "custom"  # shown in `provider`, `degraded`, logs and metrics
-    model: str | None = None  # what a request may ask for by name; None where several stand behind one name
+    model: str | None = None  # what a request may ask for by name; None where several are behind one name
     is_free: bool = False  # True if every call costs nothing
 
     @abstractmethod

@@ -66,7 +66,7 @@ class IFailedRequestStore(ABC):
 
     @abstractmethod
     async def put(self, request: dtos.FailedRequest) -> None:
-        """Store a request, in place of an earlier one of the same stage, tenant and id."""
+        """Store a request. It replaces an earlier one of the same stage, tenant and id."""
 
     @abstractmethod
     async def list(self) -> list[dtos.FailedRequest]:

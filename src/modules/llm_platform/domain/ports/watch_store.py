@@ -63,7 +63,7 @@ class IWatchStore(ABC):
         """Return up to `limit` watches, newest first.
 
         With `before`, a cursor (`parse_cursor`) or an id, they are older than that watch. If it was removed, the time of the
-        cursor stands in.
+        cursor is used.
         """
 
     @abstractmethod

@@ -98,7 +98,7 @@ def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> boo
     text = question[found.end() :] if found else question
     if text == question and not (rules.closing and rules.closing.search(question)):
         return _refers_back(question, primary)
-    # The text behind `And` can be a whole question about something that the turns do not mention.
+    # The text after `And` can be a whole question about something that the turns do not mention.
     first = next(iter(split_words(text)), "")
     is_clause = len(own) >= MAX_SHORT_TERMS and first in load_stop_words(primary) and not _refers_back(text, primary)
     return not is_clause or bool(_find_known(own, _join_turns(turns)))
@@ -176,13 +176,13 @@ def _singularize(word: str) -> str:
 
 
 def _separate_words(question: str, language: str) -> str:
-    """Return the question with blanks instead of the function words of a script without blanks."""
+    """Return the question with spaces instead of the function words of a script without spaces."""
     rules = _rules(language.partition("-")[0].lower())
     return rules.function_words.sub(" ", question) if rules.function_words else question
 
 
 def _terms(text: str, language: str) -> list[Term]:
-    """Return the terms that name something; pieces of a script without blanks are those between its function words."""
+    """Return the terms that name something; pieces of a script without spaces are those between its function words."""
     terms = read_question(_separate_words(text, language), language).terms
     return [
         term for term in terms if term.weight > WEAK_WEIGHT and term.word not in load_words("follow_up", "attributes")

@@ -53,7 +53,9 @@ _FORMS: Final = tuple(
 )
 _ELSEWHERE = re.compile(r"\b(?:above|below|following)\b", re.IGNORECASE)  # `Task: Answer the question above.`
 _OBJECT = re.compile(r"(?:```\w*\s*)?(?P<object>\{.*\})(?:\s*```)?", re.DOTALL)
-_EMPTY_LABEL = re.compile(r"\W*|\W*[^\W\d_]{2,20}(?: [^\W\d_]{2,20})?[*_]*[:：]\W*")  # `Answer:`, for a model to go on
+_EMPTY_LABEL = re.compile(
+    r"\W*|\W*[^\W\d_]{2,20}(?: [^\W\d_]{2,20})?[*_]*[:：]\W*"
+)  # `Answer:`, for a model to continue
 _TAG = re.compile(r"^[^\S\n]*<[a-z][\w-]*>|</[a-z][\w-]*>[^\S\n]*$", re.IGNORECASE | re.MULTILINE)
 _CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _DECORATION = re.compile(r"^(?:[\s>#*_•-]|\d{1,2}[.)]\s)+")  # Markdown at the beginning of a line
@@ -97,7 +99,7 @@ SearchQuery = Annotated[LongQuery, AfterValidator(find_question)]  # the questio
 
 
 def join_context(message: str | None, other: str | None = None) -> str | None:
-    """Return the `context` of a research run: the message behind the other text. None without any.
+    """Return the `context` of a research run: the message after the other text. None without any.
 
     Beyond MAX_CONTEXT_CHARS it lacks its middle: of the other text first, since the message is what the user wrote.
     """
@@ -108,7 +110,7 @@ def join_context(message: str | None, other: str | None = None) -> str | None:
 
 
 def is_excerpt(question: str, context: str) -> bool:
-    """Return whether the question stands in the context word for word, so that it was taken from there."""
+    """Return whether the question is in the context word for word, so that it was taken from there."""
     return one_line(question) in one_line(context)
 
 
@@ -123,7 +125,7 @@ def _find_marked_question(text: str) -> str | None:
     found = sorted(
         (match for form in _FORMS for match in form.finditer(bare)), key=lambda match: -match.start("question")
     )
-    last_asked = max(map(bare.rfind, QUESTION_MARKS))  # a question behind a quotation asks about the quotation
+    last_asked = max(map(bare.rfind, QUESTION_MARKS))  # a question after a quotation asks about the quotation
     marked += [match["question"] for match in found if match.end() > last_asked or "tag" in match.re.groupindex]
     named = (
         question for question in marked if has_content_words(question, detect_language(question) or DEFAULT_LANGUAGE)

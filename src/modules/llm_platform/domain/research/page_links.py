@@ -14,7 +14,7 @@ from modules.llm_platform.domain.evidence.ledger import ReadRow
 from modules.llm_platform.domain.text.tokens import normalize, split_words
 from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, get_host, is_web_url
 
-MAX_LINK_WORDS: Final = 12  # a longer text is no name
+MAX_LINK_WORDS: Final = 12  # a longer text is not a name
 MIN_LINK_CHARS: Final = 3
 MIN_OPEN_WORDS: Final = 2  # a link without a name has so many of the open words, or all of them
 

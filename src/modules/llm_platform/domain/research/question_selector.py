@@ -63,7 +63,7 @@ def select_questions(
 def is_query(question: str, written: Iterable[str]) -> bool:
     """Return whether a question of a model, an engine or a store may be searched for.
 
-    Providers accept it (valid length, visible characters, encodable as UTF-8), and its addresses, operators and bangs stand in
+    Providers accept it (valid length, visible characters, encodable as UTF-8), and its addresses, operators and bangs are in
     one of the texts that the reader wrote.
     """
     try:

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.text.language import choose_language, load_stop
 
 Product = Literal["title", "tags", "follow_ups", "queries", "other"]
 
-MAX_TASK_CHARS: Final = 200_000  # a longer message is no task
+MAX_TASK_CHARS: Final = 200_000  # a longer message is not a task
 MAX_ORDER_CHARS: Final = 8000  # what stands around a transcript
 MAX_ASKED_CHARS: Final = 600  # longest order about the turns before it
 MAX_TITLE_WORDS: Final = 6
@@ -137,7 +137,7 @@ def _task(order: str, turns: tuple[tuple[str, str], ...], *, is_marked: bool) ->
 def _split_labelled(system: str, last: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return the order and the turns of a message that ends with lines of roles.
 
-    Both roles must speak, unless a label stands before them.
+    Both roles must speak, unless a label is before them.
     """
     first = _ROLE_LINE.search(last)
     if first is None:

@@ -54,7 +54,7 @@ def make_passage_vector(text: str) -> SparseVector:
 def make_matching_vector(runs: Iterable[str], wanted: Collection[int]) -> SparseVector:
     """Return the entries of `make_passage_vector` for these word numbers, maybe in another order.
 
-    `runs` are the runs of characters between the blanks of the passage. Most runs of a page recur, so each is read once.
+    `runs` are the runs of characters between the spaces of the passage. Most runs of a page recur, so each is read once.
     """
     numbers = list(chain.from_iterable(map(_RUN_NUMBERS.__getitem__, runs)))
     return _weigh_counts(Counter(filter(wanted.__contains__, numbers)), len(numbers))

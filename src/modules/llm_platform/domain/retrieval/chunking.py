@@ -1,6 +1,6 @@
 """Split a text into chunks for retrieval: at headings and paragraphs, and at sentences where paragraphs are long.
 
-Takes linear time for any text, such as a line of a megabyte, an unclosed code fence, or no blank at all.
+Takes linear time for any text, such as a line of a megabyte, an unclosed code fence, or no space at all.
 """
 
 import re
@@ -21,7 +21,7 @@ STRETCH: Final = 1.4
 TINY_SHARE: Final = 1 / 3  # share of `max_words`: the shortest chunk that the length of a section cuts off
 MIN_WORDS: Final = 30  # a shorter chunk continues under the next heading
 CHARS_PER_WORD: Final = 12  # upper bound, for tables and data without words
-UNSPACED_CHARS_PER_WORD: Final = 2  # estimate for scripts without blanks
+UNSPACED_CHARS_PER_WORD: Final = 2  # estimate for scripts without spaces
 HEADING_SEPARATOR: Final = " > "
 MAX_HEADING_CHARS: Final = 120  # longest heading in the label of a chunk
 
@@ -31,7 +31,7 @@ _UNSPACED = lazy_pattern(f"[{WITHOUT_BLANKS}]")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The part `text[start:end]` of a text, without blanks around it. `heading` joins the headings above it by ` > `."""
+    """The part `text[start:end]` of a text, without spaces around it. `heading` joins the headings above it by ` > `."""
 
     start: int
     end: int
@@ -108,7 +108,7 @@ class ChunkPacker:
         self._continues_section = True
 
     def _emit(self, taken: int, room: int) -> None:
-        """Emit the first `taken` pending pieces. The overlap, up to `room` words, then stands before the other pieces."""
+        """Emit the first `taken` pending pieces. The overlap, up to `room` words, then comes before the other pieces."""
         self._previous, rest = self._pending[:taken], self._pending[taken:]
         self._chunks.append(_join_pieces(self._previous))
         self._set_pending([*self._take_overlap(rest[0], room), *rest])
@@ -158,18 +158,18 @@ def _count_words(pieces: Sequence[ChunkPiece]) -> int:
 
 
 def _count_gap_words(one: ChunkPiece, following: ChunkPiece) -> int:
-    """Return the length of the blanks between two pieces in words, because a chunk contains them."""
+    """Return the length of the spaces between two pieces in words, because a chunk contains them."""
     return (following.start - one.end) // CHARS_PER_WORD
 
 
 def _join_pieces(pieces: Sequence[ChunkPiece]) -> Chunk:
-    """Return the chunk of these pieces. Its heading is the label of the first piece that is no heading."""
+    """Return the chunk of these pieces. Its heading is the label of the first piece that is not a heading."""
     first = next((piece for piece in pieces if not piece.level), pieces[-1])
     return Chunk(pieces[0].start, pieces[-1].end, first.label)
 
 
 def split_chunks(text: str, *, language: str = "en", max_words: int = MAX_WORDS, overlap: int = 0) -> list[Chunk]:
-    """Return the chunks in order. Together they contain the whole text except blanks.
+    """Return the chunks in order. Together they contain the whole text except spaces.
 
     A chunk has at most about `max_words`, or STRETCH times as many if the rest would be tiny. A whole text of that length is
     one chunk. In a longer text, a heading begins a chunk. If a section is too long and is cut, both chunks contain up to
@@ -235,7 +235,7 @@ def _cut_long(text: str, start: int, end: int, max_words: int) -> Iterator[Chunk
 
 
 def _cut_line(text: str, start: int, end: int, max_words: int) -> Iterator[Span]:
-    """Yield parts of at most `max_words`, cut at blanks if there are any."""
+    """Yield parts of at most `max_words`, cut at spaces if there are any."""
     size = max_words * CHARS_PER_WORD
     for begin, stop in _split_windows(text, start, end, size):
         words = measure_words(text[begin:stop])
@@ -256,7 +256,7 @@ def _halve(text: str, start: int, end: int, size: int, max_words: int) -> Iterat
 
 
 def _split_windows(text: str, start: int, end: int, size: int) -> Iterator[Span]:
-    """Yield trimmed parts of at most `size` characters. A part ends at a blank of its second half if it has one."""
+    """Yield trimmed parts of at most `size` characters. A part ends at a space of its second half if it has one."""
     while start < end:
         stop = min(end, start + size)
         if stop < end:
@@ -276,7 +276,7 @@ def _trim(text: str, start: int, end: int, *, keep_indent: bool = False) -> Span
 
 
 def measure_words(piece: str) -> int:
-    """Return the number of words. Scripts without blanks and long strings are measured in characters."""
+    """Return the number of words. Scripts without spaces and long strings are measured in characters."""
     words = len(piece.split())
     if not piece.isascii():
         words += len(_UNSPACED.findall(piece)) // UNSPACED_CHARS_PER_WORD

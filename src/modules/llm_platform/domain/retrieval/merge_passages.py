@@ -17,7 +17,7 @@ MIN_NEIGHBOUR_SCORE: Final = 0.75  # share of the best passage's score: such a n
 # A limit of 3 shows the answer to 48 of 84 questions instead of 47, in a ninth more text.
 MAX_MERGED: Final = 2
 MAX_EXACT: Final = 3  # further passages that have the options, signs and identifiers of the question
-MAX_GAP_CHARS: Final = 4  # neighbours have at most this many characters, all blanks, between them
+MAX_GAP_CHARS: Final = 4  # neighbours have at most this many characters, all spaces, between them
 
 
 class MergedText(NamedTuple):
@@ -52,7 +52,7 @@ def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -
 def merge_passages(found: Sequence[FoundPassage], question: str = "") -> MergedText:
     """Return the best passage of a document, joined with neighbours that score nearly as high. `found` has the best one first.
 
-    An option, a sign or an identifier of the question (`--onto`, `$*`) often stands in the synopsis and is explained elsewhere.
+    An option, a sign or an identifier of the question (`--onto`, `$*`) is often in the synopsis and is explained elsewhere.
     So the best MAX_EXACT further passages that have all of them are shown, too. The text keeps the order of the document.
     """
     shown = _add_neighbours(found)

@@ -62,7 +62,7 @@ def _list_needles(text: str, language: str) -> tuple[str, ...]:
 
 def _make_needle(word: str) -> str:
     if _UNSPACED.match(word):
-        return word  # may stand anywhere in a run
+        return word  # may be anywhere in a run
     if len(word) > MAX_EXACT_CHARS and word.isalpha():
         return " " + word[: -1 if len(word) <= MAX_SHORT_ENDING_CHARS else -2]
     return " " + word

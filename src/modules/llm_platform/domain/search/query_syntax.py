@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-# A query is compared in pieces without white space and East Asian script, which is written without blanks.
+# A query is compared in pieces without white space and East Asian script, which is written without spaces.
 _PIECE = re.compile(r"[^\s\u3000-\u303f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _INVISIBLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 _IDEOGRAPHIC_STOP = re.compile(r"(?<=[a-z0-9])\u3002(?=[a-z0-9])")  # a browser reads it as the dot of a host
@@ -18,7 +18,7 @@ _OUTSIDE: Final = "\"'“”„«»‘’()[]{}<>,;.?"
 _POSSESSIVE = re.compile(r"['’]s$")
 
 _HOST: Final = r"(?:[\w-]{1,63}\.){1,8}"
-# Names that end like code or a file (`node.js`, `main.py`, `README.md`) are no addresses unless a path follows them.
+# Names that end like code or a file (`node.js`, `main.py`, `README.md`) are not addresses unless a path follows them.
 _BARE_TLDS: Final = (
     "com|net|org|info|biz|xyz|top|site|online|club|shop|store|app|dev|page|pro|live|link|click|space|website|tech|cloud|blog"
     "|io|co|me|tv|to|ru|cn|de|uk|eu|fr|nl|it|es|pl|br|in|jp|kr|ch|at|us|ca|au|su|ua|example|test|onion"

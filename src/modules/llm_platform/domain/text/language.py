@@ -100,7 +100,7 @@ def choose_language(text: str, wished: str | None = None) -> str:
 def load_stop_words(language: str) -> frozenset[str]:
     """Return the function words of a language, folded, question words included; empty for a language without a list.
 
-    The pieces that `split_words` makes of them are included, such as the bigrams of scripts without blanks.
+    The pieces that `split_words` makes of them are included, such as the bigrams of scripts without spaces.
     """
     return _load_stop_words(language.partition("-")[0].lower())
 
@@ -180,7 +180,7 @@ def _detect_by_function_words(text: str, script: str) -> str | None:
 
 def _count_words(lowered: str) -> dict[str, int]:
     """Return how often each word occurs, in the order of the text."""
-    # Text is split at blanks, because the pattern takes twice as long.
+    # Text is split at spaces, because the pattern takes twice as long.
     apart = lowered.encode("utf-8", "surrogatepass").translate(_LETTERS_APART).decode("utf-8", "surrogatepass")
     counts: dict[str, int] = {}
     for found, times in Counter(apart.split()).items():

@@ -17,7 +17,7 @@ class Messages:
     nothing_found: str
     ask_more: str  # reply to a message that is too short to search for
     not_answered: str
-    not_certain: str  # the sources may answer: the closest passages stand below
+    not_certain: str  # the sources may answer: the closest passages are below
     closest: str  # ends with a colon
     go_deeper: str
     disagree: str
@@ -62,7 +62,7 @@ class Messages:
         return sentence
 
     def voices_note(self, published: str | None, count: int) -> str:
-        """Return what stands behind a disputed quote: the date of its source, if it has one, and its number of voices."""
+        """Return what is after a disputed quote: the date of its source, if it has one, and its number of voices."""
         dated = _ISO_DATE.match(published or "")
         counted = self.voices.replace("{count}", str(count))
         return f"({dated.group()}; {counted})" if dated else f"({counted})"

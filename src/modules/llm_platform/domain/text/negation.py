@@ -14,8 +14,8 @@ from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
-SCOPE_WORDS: Final = 2  # a denied word stands this near to its negator
-EVIDENCE_SCOPE_WORDS: Final = 9  # words behind "no evidence", all of them denied
+SCOPE_WORDS: Final = 2  # a denied word is this near to its negator
+EVIDENCE_SCOPE_WORDS: Final = 9  # words after "no evidence", all of them denied
 NEIGHBOUR_WORDS: Final = 4  # words on each side of an opposite that show what it is about
 MIN_NEIGHBOUR_LETTERS: Final = 4
 MIN_CLAUSE_WORDS: Final = 2  # shortest clause that is compared
@@ -78,7 +78,7 @@ def is_denied_at(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def list_denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[str]:
-    """Return the first content word behind each negator, or the last one before it if none follows closely."""
+    """Return the first content word after each negator, or the last one before it if none follows closely."""
     known = load_negation_words()
     found: list[str] = []
     if known.negators.isdisjoint(words):
@@ -86,16 +86,16 @@ def list_denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[
     for position, word in enumerate(words):
         if word not in known.negators:
             continue
-        behind = next(
+        denied = next(
             (at for at in range(position + 1, min(len(words), position + 1 + SCOPE_WORDS)) if is_content[at]), None
         )
-        if behind is None:
+        if denied is None:
             found += [words[at] for at in range(max(0, position - SCOPE_WORDS), position) if is_content[at]][-1:]
-        elif words[behind] in known.evidence:
-            scope = range(behind, min(len(words), behind + EVIDENCE_SCOPE_WORDS))
+        elif words[denied] in known.evidence:
+            scope = range(denied, min(len(words), denied + EVIDENCE_SCOPE_WORDS))
             found += [words[at] for at in scope if is_content[at]]
         else:
-            found.append(words[behind])
+            found.append(words[denied])
     return found
 
 

@@ -17,7 +17,7 @@ Reading = frozenset[str]  # the values that a written number can have: 1.000 is 
 MAX_NUMBERS: Final = 60  # numbers of one text; the cells of a table are not compared one by one
 MEMOIZED_FIGURES: Final = 1024
 MAX_DIGITS: Final = (
-    290  # a longer run of digits is not read: a float has at most 308 digits, and 千亿 behind them adds eleven
+    290  # a longer run of digits is not read: a float has at most 308 digits, and 千亿 after them adds eleven
 )
 
 _LETTERS = r"A-Za-z_\u00c0-\u024f\u0370-\u052f"
@@ -27,7 +27,7 @@ _NUMBER = re.compile(
     rf"(?:(?!,{_CLOCK.pattern}(?![0-9]))[.,'’\u00a0\u202f·:/][0-9]+|[ ](?=[0-9]{{3}}(?![0-9]))[0-9]{{3}})*(?![0-9])"
 )
 _SCALE = re.compile(
-    r"[ \u00a0-]?(?=[tmbтм千百万萬亿億만억])"  # most numbers have no such letter behind them, which is seen at once
+    r"[ \u00a0-]?(?=[tmbтм千百万萬亿億만억])"  # most numbers have no such letter after them, which is seen at once
     r"(thousand|tsd|тыс\w*|million\w*|mio|mln|млн|миллион\w*|billion\w*|bn|milliard\w*|mrd|млрд|миллиард\w*"
     r"|trillion\w*|mil(?!\w)|万|萬|亿|億|千|百|만|억)",
     re.IGNORECASE,
@@ -179,7 +179,7 @@ def list_numbers(text: str) -> list[tuple[Reading, Offset]]:
 
 
 def _find_han_numbers(text: str) -> list[tuple[Reading, Offset]]:
-    """Return the numbers in Chinese characters. In 百分之一点五 the number is 1.5, and 百分之 is no number."""
+    """Return the numbers in Chinese characters. In 百分之一点五 the number is 1.5, and 百分之 is not a number."""
     found: list[tuple[Reading, Offset]] = []
     if "点" in text or "百分之" in text:
         for match in _HAN_DECIMAL.finditer(text):

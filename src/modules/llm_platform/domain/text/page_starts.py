@@ -24,7 +24,7 @@ def cut_page_starts(starts: PageStarts, begin: int, end: int, shift: int = 0) ->
 
 
 def convert_page_starts(text: str, starts: PageStarts, convert: Callable[[str], str], converted: str) -> PageStarts:
-    """Return the page starts in `converted`, which is `convert(text)` without blanks around it.
+    """Return the page starts in `converted`, which is `convert(text)` without spaces around it.
 
     The pages are converted one by one. If they do not add up to `converted`, the result is empty, because no page is better
     than a wrong page.

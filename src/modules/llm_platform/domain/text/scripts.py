@@ -28,7 +28,7 @@ SCRIPTS: Final = {
     "am": "\u1200-\u137f",
     "latin": "A-Za-zªº\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff",
 }
-# Scripts without blanks between words: Thai, Lao, Myanmar, Khmer, kana, Han.
+# Scripts without spaces between words: Thai, Lao, Myanmar, Khmer, kana, Han.
 WITHOUT_BLANKS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 # Scripts whose words are compared as bigrams: Hangul is one of them, as it joins particles to its words.
 UNSPACED: Final = f"{WITHOUT_BLANKS}\uac00-\ud7af"

@@ -8,40 +8,40 @@ import sentencex
 
 Span = tuple[int, int]
 
-STOPS: Final = ".!?…؟।"  # end a sentence before a blank
+STOPS: Final = ".!?…؟।"  # end a sentence before a space
 WIDE_STOPS: Final = "。！？｡"  # end one before any character
 QUESTION_MARKS: Final = "?？؟"
 COLONS: Final = ":："
-CLOSING: Final = "\"'”’»」』)）\\]*_`"  # quotes, brackets and emphasis behind a stop, for use inside of `[…]`
-END_CHARS: Final = 8  # a stop and the closing signs behind it
-MAX_NAME_CHARS = 100  # searched before a stop without a blank behind it
+CLOSING: Final = "\"'”’»」』)）\\]*_`"  # quotes, brackets and emphasis after a stop, for use inside of `[…]`
+END_CHARS: Final = 8  # a stop and the closing characters after it
+MAX_NAME_CHARS = 100  # searched before a stop without a space after it
 WINDOW_CHARS = 3000  # handed to the sentence splitter at once
-ORDINAL_CHARS = 12  # an article and the ordinal behind it
+ORDINAL_CHARS = 12  # an article and the ordinal after it
 LAST_STOP_CHARS = 400  # the last stop of a window is searched here first
 
 _ENDS = re.compile(rf"[{STOPS}{WIDE_STOPS}{COLONS};][{CLOSING}]*\Z")
 _ASKS = re.compile(rf"[{QUESTION_MARKS}][{STOPS}{WIDE_STOPS}{CLOSING}]*\Z")
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
-_WIDE_BLANK_BEFORE_STOP = re.compile(r"[^\S\x00-\x7f](?=\.)")  # the splitter panics behind one
+_WIDE_BLANK_BEFORE_STOP = re.compile(r"[^\S\x00-\x7f](?=\.)")  # the splitter panics after one
 _STOP = re.compile(r"\n\n|[.!?]\s|[。！？]")
 _NAME_BEFORE = re.compile(r"[A-Za-z_][\w.]*\.\Z")
-_NAME_BEHIND = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*(?:\()?")
+_NAME_AFTER = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*(?:\()?")
 _ORDINAL = re.compile(r"\b(?:[Dd](?:er|ie|as|en|em|es)|[Ii](?:m|ns)|[Zz]ur|[Bb]eim)\s\d{1,3}\.\Z")
 _JOINED = re.compile(r"[A-Z]{2}|\w*?(?:[._(]|[a-z][A-Z])")
 
 
 def ends_sentence(text: str) -> bool:
-    """Return whether the text ends with a stop, colon or semicolon, and maybe closing signs."""
+    """Return whether the text ends with a stop, colon or semicolon, and maybe closing characters."""
     return bool(_ENDS.search(text.rstrip()[-END_CHARS:]))
 
 
 def is_question(text: str) -> bool:
-    """Return whether the text ends with a question mark, and maybe other stops and closing signs."""
+    """Return whether the text ends with a question mark, and maybe other stops and closing characters."""
     return bool(_ASKS.search(text[-END_CHARS:]))
 
 
 def split_sentences(text: str, language: str = "en") -> list[Span]:
-    """Return the start and end of each sentence, without blanks, in code points.
+    """Return the start and end of each sentence, without spaces, in code points.
 
     A line break ends a sentence only where a paragraph ends.
     """
@@ -59,10 +59,10 @@ def iterate_sentences(text: str, language: str = "en") -> Iterator[Span]:
 
 
 def _find_spans(window: str, begin: int, language: str) -> Iterator[Span]:
-    first, last, behind = -1, -1, 0  # offsets of the sentence that may continue, and where the next piece begins
+    first, last, after = -1, -1, 0  # offsets of the sentence that may continue, and where the next piece begins
     for piece in _segment(language, window):
-        at = behind
-        behind += len(piece)
+        at = after
+        after += len(piece)
         bare = piece.strip()
         if not bare:
             continue
@@ -79,9 +79,9 @@ def _find_spans(window: str, begin: int, language: str) -> Iterator[Span]:
 
 
 def _continues(text: str, at: int) -> bool:
-    """Return whether a sentence goes on after a stop that has no blank behind it.
+    """Return whether a sentence continues after a stop that has no space after it.
 
-    It goes on before a small letter, as in `www.éa.fr` (the splitter only knows English letters). It also goes on in a name,
+    It continues before a small letter, as in `www.éa.fr` (the splitter only knows English letters). It also continues in a name,
     which has further stops, `_`, `()` or capitals, as in `asyncio.Task.cancel()`.
     """
     stop = text[at - 1]
@@ -89,16 +89,16 @@ def _continues(text: str, at: int) -> bool:
         return True
     if stop != ".":
         return False
-    before, behind = _NAME_BEFORE.search(text, max(0, at - MAX_NAME_CHARS), at), _NAME_BEHIND.match(text, at)
-    if before is None or behind is None:
+    before, after = _NAME_BEFORE.search(text, max(0, at - MAX_NAME_CHARS), at), _NAME_AFTER.match(text, at)
+    if before is None or after is None:
         return False
-    return "." in before[0][:-1] or _JOINED.match(behind[0]) is not None
+    return "." in before[0][:-1] or _JOINED.match(after[0]) is not None
 
 
 def _ends_in_ordinal(text: str, at: int, start: int) -> bool:
-    """Return whether a German sentence goes on at `start` after a number with a point: `das 18. Lebensjahr`.
+    """Return whether a German sentence continues at `start` after a number with a point: `das 18. Lebensjahr`.
 
-    A number right behind an article is an ordinal. `am 5.` may be a date that ends its sentence.
+    A number right after an article is an ordinal. `am 5.` may be a date that ends its sentence.
     """
     return (
         text[at - 1 : at] == "."
@@ -108,7 +108,7 @@ def _ends_in_ordinal(text: str, at: int, start: int) -> bool:
 
 
 def _segment(language: str, text: str) -> list[str]:
-    """Return the sentences with the blanks around them. Together they are as long as the text."""
+    """Return the sentences with the spaces around them. Together they are as long as the text."""
     if not text.isascii():
         text = _WIDE_BLANK_BEFORE_STOP.sub(" ", text)
     if "May." in text:

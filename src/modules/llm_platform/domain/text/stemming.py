@@ -79,7 +79,7 @@ def _load_units() -> dict[str, str]:
 
 
 def normalize_unit(word: str) -> str:
-    """Return one name for all writings of a unit, such as `km` for `kilometres`; empty if the word is no unit."""
+    """Return one name for all writings of a unit, such as `km` for `kilometres`; empty if the word is not a unit."""
     return _load_units().get(word, "")
 
 

@@ -13,7 +13,7 @@ _LETTERS = rf"(?:[^\W_{UNSPACED}]|[{MARKS}])+"
 _WORD = lazy_pattern(rf"[{UNSPACED}]+|{_LETTERS}(?:[_.'’+#-]*{_LETTERS})*[+#]*")
 # Matches what `_WORD` matches in text without unspaced scripts and marks, in a third of the time.
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:[_.'’+#-]+[^\W_]+)*[+#]*")
-# ASCII characters outside of words become blanks; letters beyond ASCII stay.
+# ASCII characters outside of words become spaces; letters beyond ASCII stay.
 _WORDS_APART = bytes(code if code > 127 or chr(code).isalnum() or chr(code) in "_.'+#-" else 32 for code in range(256))
 _PLAIN_WORDS = Memoized(lambda between_blanks: tuple(_PLAIN_WORD.findall(between_blanks)), max_entries=1 << 13)
 _ASCII_RUNS = re.compile(r"[\x00-\x7f]+")
@@ -31,7 +31,7 @@ _NO_ASCII_WORD_NOR_BAR = {code: " " for code in _NO_ASCII_WORD if code != ord(_B
 LATIN_LETTERS_PER_TOKEN = 6  # what BPE vocabularies of current models keep together in English and code
 OTHER_LETTERS_PER_TOKEN = 3  # Cyrillic, Greek, Arabic, Hebrew, Devanagari: shorter pieces
 DIGITS_PER_TOKEN = 3
-MAX_CHARS_PER_TOKEN = 16  # blanks included: limits how far into a text a token budget may reach
+MAX_CHARS_PER_TOKEN = 16  # spaces included: limits how far into a text a token budget may reach
 _ASCII_KINDS = bytes(
     97
     if chr(code).isalpha()
@@ -60,7 +60,7 @@ def fold(text: str) -> str:
 
 
 def normalize(text: str) -> str:
-    """Return the folded words of a text with one blank around each, without punctuation and markup."""
+    """Return the folded words of a text with one space around each, without punctuation and markup."""
     if text.isascii():  # three times as fast
         return f" {' '.join(text.lower().translate(_NO_ASCII_WORD).split())} "
     return f" {_NO_WORD.sub(' ', fold(text)).strip()} "
@@ -76,7 +76,7 @@ def normalize_each(texts: Sequence[str]) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the folded words in order. Identifiers stay whole (`asyncio.run`, `c++`). Scripts without blanks give bigrams."""
+    """Return the folded words in order. Identifiers stay whole (`asyncio.run`, `c++`). Scripts without spaces give bigrams."""
     folded = fold(text)
     if not folded.isascii() and _UNSPACED_OR_MARK.search(_ASCII_RUNS.sub("", folded)):
         return list(_find_words(folded))
@@ -107,7 +107,7 @@ def _count_ascii_tokens(text: str) -> int:
     """Return how often `_TOKEN` matches, in a tenth of the time."""
     runs = b" " + text.encode("ascii").translate(_ASCII_KINDS)
     letters = runs.translate(_LETTERS_APART)
-    # A run of letters is one token, and one more for each whole token behind its first letter.
+    # A run of letters is one token, and one more for each whole token after its first letter.
     words = letters.count(b" a") + letters.replace(b" a", b"  ").count(_LATIN_TOKEN)
     figures = sum([-(-len(run) // DIGITS_PER_TOKEN) for run in runs.translate(_DIGITS_APART).split()])
     underscores = len(runs.translate(_UNDERSCORES_APART).split()) if b"_" in runs else 0

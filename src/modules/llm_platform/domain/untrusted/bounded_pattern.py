@@ -31,7 +31,7 @@ class BoundedPattern:
     """
 
     def __init__(self, pattern: str) -> None:
-        if any("x" in flags for flags in _FLAGS.findall(pattern)):  # it may hide a repeat behind a comment
+        if any("x" in flags for flags in _FLAGS.findall(pattern)):  # it may hide a repeat after a comment
             raise ValueError(NO_EXPRESSION)
         try:
             self._validator = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
@@ -57,7 +57,7 @@ def pattern_size(pattern: str) -> int:
         elif token == ")" and len(groups) > 1:
             last = groups.pop()
             groups[-1] += last
-        elif token in "*+?":  # a repeat behind it applies to the same
+        elif token in "*+?":  # a repeat after it applies to the same
             groups[-1] += 1
         elif token[0] == "{" and len(token) > 1:
             more = last * max(0, _count(token) - 1)
@@ -82,7 +82,7 @@ def _size(token: str, is_folding: bool) -> int:
 
 
 def _end_of_class(pattern: str, position: int) -> int:
-    """Return the end of the class whose `[` stands before `position`; a `]` at its beginning is one of its characters."""
+    """Return the end of the class whose `[` is before `position`; a `]` at its beginning is one of its characters."""
     depth, is_first = 1, True
     while depth and (match := _CLASS_TOKEN.match(pattern, position)):
         token, position = match[0], match.end()

@@ -32,5 +32,5 @@ def remove_controls(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line, with single blanks."""
+    """Return the text on one line, with single spaces."""
     return " ".join(text.split())

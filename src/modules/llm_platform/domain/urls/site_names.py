@@ -54,7 +54,7 @@ def parse_unsigned_site(written: str) -> str:
 
 
 def split_sites(value: Any) -> Any:
-    """Return the written names of a list without the blank ones, or of a string: JSON, or names between commas or blanks.
+    """Return the written names of a list without the blank ones, or of a string: JSON, or names between commas or spaces.
 
     A value of another type is returned as it is. Raises ValueError.
     """

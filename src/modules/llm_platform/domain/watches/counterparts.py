@@ -1,4 +1,4 @@
-"""Find the statement that stands in the place of a fact that left its page."""
+"""Find the statement that takes the place of a fact that left its page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAME_KIND: Final = 0.2  # added to the share of a statement with values of the s
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """The statement that stands in the place of a fact, and the values that differ."""
+    """The statement that takes the place of a fact, and the values that differ."""
 
     quote: str
     value: ChangedValue

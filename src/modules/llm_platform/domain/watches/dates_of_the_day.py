@@ -35,7 +35,7 @@ _YEAR: Final = lazy_pattern(r"\d{4}")
 
 
 def blank_dates_of_the_day(text: str, at: datetime) -> str:
-    """Return the text with blanks in place of each full date that is the day of `at`. Its length stays the same."""
+    """Return the text with spaces instead of each full date that is the day of `at`. Its length stays the same."""
     if not _YEAR.search(text):
         return text
 

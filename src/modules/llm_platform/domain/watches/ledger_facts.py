@@ -37,7 +37,7 @@ def read_facts(
 def _answers(quote: str, rows: Sequence[EvidenceRow]) -> bool:
     """Return whether an answered row has a word of the quote; True if the run made no rows.
 
-    A page may repeat the question and say anything behind it: "Find out in three minutes!"
+    A page may repeat the question and say anything after it: "Find out in three minutes!"
     """
     said = split_words(quote)
     return not rows or any(

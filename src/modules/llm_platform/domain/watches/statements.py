@@ -14,7 +14,7 @@ def cut_statements(sentence: str) -> Iterator[str]:
     """Yield the statements of a sentence of the sentence splitter, without questions.
 
     The splitter takes the stop in "30 km/h. On the ring road" for the stop of an abbreviation. What is too short for a
-    statement stays with the words before it, as a name behind a title does.
+    statement stays with the words before it, as a name after a title does.
     """
     joined = ""
     for piece in _CUT.split(sentence):

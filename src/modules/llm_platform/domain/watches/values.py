@@ -95,13 +95,13 @@ def _only_numbers(one: Claim, other: Claim) -> list[ClaimNumber]:
 
 
 def _unit(claim: Claim, number: ClaimNumber) -> str:
-    """Return the sign before a number, or the word or sign behind it, folded; empty if there is none."""
+    """Return the sign before a number, or the word or sign after it, folded; empty if there is none."""
     sign = claim.text[: number.offset][-1:]
     if sign and not sign.isalnum() and normalize_unit(sign):
         return sign
     end = number.offset + len(number.spelled) if number.spelled else find_figures(claim.text, number.offset)[1]
-    behind = _UNIT.match(claim.text, end)
-    return behind[1].casefold() if behind else ""
+    unit = _UNIT.match(claim.text, end)
+    return unit[1].casefold() if unit else ""
 
 
 def _is_same_unit(one: str, other: str) -> bool:

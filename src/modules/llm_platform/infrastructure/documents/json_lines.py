@@ -17,7 +17,7 @@ from modules.llm_platform.infrastructure.http.untrusted_json import decode_json
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, replace_unprintable
 
 RECORD_TEXT_CHARS: Final = 5_000_000  # longest text of one document; the rest is not read
-MAX_FILTER_CHARS: Final = 1000  # longest value; a longer one is no filter
+MAX_FILTER_CHARS: Final = 1000  # longest value; a longer one is not a filter
 RECORD_FILTER_VALUES: Final = 1000  # values of one document
 RECORD_ID_CHARS: Final = 1000
 MAX_SHORT_CHARS: Final = 4000  # longest url, source and lang
@@ -42,7 +42,7 @@ def parse_record(line: bytes) -> Record:
 def read_id(record: Record) -> str:
     """Return the `doc_id`, which is text or a whole number, or else the `url`, or else a UUID of title and text.
 
-    Raises UnreadableDocument for an id of another type or of blanks.
+    Raises UnreadableDocument for an id of another type, and for a blank one.
     """
     value = record.get("doc_id")
     if value is None or value == "":

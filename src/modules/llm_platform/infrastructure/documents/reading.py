@@ -27,7 +27,7 @@ _WITH_TABLES = frozenset((".md", ".markdown", ".html", ".htm", ".pdf", ".docx", 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 # A line of YAML: indented, with a key, an item of a list, a comment, or a bracket. A text may begin with a rule, too.
 _MATTER_LINE = re.compile(r"[ \t]|[^\n]*?:(?:[ \t]|$)|-[ \t]|[#\]}{\[]|$")
-# A value of YAML stands behind its key, or indented below `>` or `|`.
+# A value of YAML is after its key, or indented below `>` or `|`.
 _MATTER_TITLE = re.compile(r"^title:(?:[ \t]*[>|][+-]?[ \t]*\n((?:[ \t][^\n]*\n)+)|([^\n]+)$)", re.MULTILINE)
 _TOML_MATTER = re.compile(r"\A\+\+\+[ \t]*\n(.{0,5000}?\n)??\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
 _QUOTED = re.compile(r"([\"'])(.+)\1\Z")
@@ -82,7 +82,7 @@ def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
 
 
 def _split_front_matter(text: str) -> tuple[str | None, str]:
-    """Return the title that the front matter of a Markdown file has, and the text behind the front matter."""
+    """Return the title that the front matter of a Markdown file has, and the text after the front matter."""
     if (matter := _find_yaml_matter(text)) is not None:
         return _read_yaml_title(matter[0]), text[matter.end() :]
     if (matter := _TOML_MATTER.match(text)) is not None:

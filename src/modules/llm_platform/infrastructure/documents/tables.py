@@ -22,7 +22,7 @@ _SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)  # the first line of 
 def read_values(text: str) -> str:
     """Return separated values as a Markdown table, so that rows are searched and quoted with the names of their columns.
 
-    A text that is no table stays as it is.
+    A text that is not a table stays as it is.
     """
     written = text.lstrip("\n")
     named = _SEPARATOR.match(written)
@@ -51,7 +51,7 @@ def _read_rows(text: str, delimiter: str) -> list[list[str]]:
     A quotation mark without its second would make one value of all later rows: it is then a character like any other.
     """
     lines = list(StringIO(text, newline=""))
-    reader = csv.reader([*lines, ""], delimiter=delimiter)  # The empty line belongs to a row only behind an open mark.
+    reader = csv.reader([*lines, ""], delimiter=delimiter)  # The empty line belongs to a row only after an open mark.
     rows: list[list[str]] = []
     end = 0
     with suppress(csv.Error):  # A value of more than 128 KiB, which is what an open mark makes of a longer file.

@@ -28,7 +28,7 @@ from modules.llm_platform.infrastructure.parsing.decoding import replace_unprint
 from shared.exceptions import AppException
 
 MIN_PASSAGES: Final = 40  # passages looked at; more neighbours of the best passages blur extractive answers
-REFRESH_TIMEOUT_S: Final = 90.0  # limit for reading a folder; reading goes on, and the next search finds it read
+REFRESH_TIMEOUT_S: Final = 90.0  # limit for reading a folder; reading continues, and the next search finds it read
 PING_S: Final = 0.5  # health check of a folder that is being read
 TITLES_S: Final = 1.0
 LISTING_S: Final = 2.0

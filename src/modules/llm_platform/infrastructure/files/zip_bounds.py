@@ -19,7 +19,7 @@ BROKEN: Final = (
 _DIRECTORY_BYTES_EACH: Final = 1024  # size of a member in the directory; a name has at most 250
 _END: Final = b"PK\x05\x06"
 _END_BYTES: Final = 22
-_LARGE: Final = b"PK\x06\x07"  # zip64: stands before the end record
+_LARGE: Final = b"PK\x06\x07"  # zip64: precedes the end record
 _LARGE_BYTES: Final = 20
 _ENCRYPTED: Final = 0x1
 

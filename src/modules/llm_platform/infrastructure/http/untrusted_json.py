@@ -76,7 +76,7 @@ def read_text(value: Any, limit: int = UNTRUSTED_TEXT_CHARS) -> str:
 
 
 def read_line(value: Any) -> str:
-    """Return the first UNTRUSTED_LINE_CHARS characters of a string, on one line and with single blanks."""
+    """Return the first UNTRUSTED_LINE_CHARS characters of a string, on one line and with single spaces."""
     return " ".join(read_text(value, UNTRUSTED_LINE_CHARS).split())
 
 

@@ -114,4 +114,4 @@ class EmbeddedVectorStore(IVectorStore):
 
 
 # The embedded vector store: Qdrant's engine in this process, below the data folder.
-# One process writes, many of the same machine read: they see what was finished, and go on reading while `index` works.
+# One process writes, many of the same machine read: they see what was finished, and continue reading while `index` works.

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageError
 from shared.exceptions import AppException
 
-SHORT_CHARS: Final = 1500  # a longer text is no wall; walls have 50 to 1000
+SHORT_CHARS: Final = 1500  # a longer text is not a wall; walls have 50 to 1000
 VERY_SHORT_CHARS: Final = 400
 WALL_HTML_CHARS: Final = 200_000  # searched part of the page
 

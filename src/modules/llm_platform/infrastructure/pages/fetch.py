@@ -54,7 +54,7 @@ class PerHostLimiter:
 MAX_REDIRECTS: Final = 5
 PAGE_BYTES: Final = 5_000_000  # decompressed size
 PAGE_COMPRESSION_RATIO: Final = 100  # decompressed to sent bytes; HTML compresses 5 to 20 times
-MIN_RATIO_BYTES: Final = 256_000  # a short page of one repeated line is no bomb
+MIN_RATIO_BYTES: Final = 256_000  # a short page of one repeated line is not a bomb
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 ENCODINGS: Final = ("gzip", "deflate")  # encodings that Python decodes
 

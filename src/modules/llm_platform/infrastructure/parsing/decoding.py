@@ -19,7 +19,7 @@ SAMPLE = 4096  # bytes to tell UTF-16 without a mark from a binary file
 NULS_OF_UTF16 = 0.5  # share of NULs among the bytes at even or at odd offsets of Western text
 GUESSED_FROM = 64_000  # bytes
 KOREAN = "cp949"
-MIN_HANGUL_SHARE = 0.8  # of the characters beyond ASCII: bytes of other encodings give Hangul among many other signs
+MIN_HANGUL_SHARE = 0.8  # of the characters beyond ASCII; bytes of other encodings give many other characters too
 
 # Encodings of web pages, as browsers read them (WHATWG). Others that Python knows are refused: some take quadratic time,
 # and UTF-7 hides markup.
@@ -78,7 +78,7 @@ class Decoded(NamedTuple):
 
 
 def decode(data: bytes, *, html: bool = False, declared: str | None = None) -> Decoded:
-    """Return the text of a file, with control characters as blanks.
+    """Return the text of a file, with control characters as spaces.
 
     `declared` is the charset of the Content-Type header. Valid UTF-8 is read as UTF-8 in any case. Raises UnreadableDocument
     for a binary file.
@@ -194,5 +194,5 @@ def _is_korean(data: bytes) -> bool:
         text = codecs.getincrementaldecoder(KOREAN)().decode(data)
     except UnicodeDecodeError:
         return False
-    foreign = [sign for sign in text if not sign.isascii()]
-    return sum("가" <= sign <= "힣" for sign in foreign) >= MIN_HANGUL_SHARE * max(1, len(foreign))
+    foreign = [letter for letter in text if not letter.isascii()]
+    return sum("가" <= letter <= "힣" for letter in foreign) >= MIN_HANGUL_SHARE * max(1, len(foreign))

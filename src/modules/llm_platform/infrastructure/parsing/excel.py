@@ -55,7 +55,7 @@ _DAYS_OF_1904: Final = 1462  # between the two days that a workbook may count fr
 _TEXTS: Final = ("s", "str", "inlineStr")
 
 
-# The first and the last row of merged cells, behind the column that has their value.
+# The first and the last row of merged cells, after the column that has their value.
 _MERGED = re.compile(r"([A-Z]{1,3})([0-9]{1,7}):[A-Z]{1,3}([0-9]{1,7})")
 
 
@@ -173,7 +173,7 @@ def _show_date(number: float, letters: str, first_day: int) -> str:
 
 @dataclass(slots=True)
 class _Row:
-    """The cells of a row, by the number of their column. `has_number` is True if one of them is no text."""
+    """The cells of a row, by the number of their column. `has_number` is True if one of them is not a text."""
 
     number: int
     cells: dict[int, str] = field(default_factory=dict)
@@ -335,7 +335,7 @@ def _read_sheets(
 def _render_rows(rows: Sequence[_Row]) -> str:
     """Return the tables of a sheet. Their first row has the names of the columns, and rows of one cell above it are texts.
 
-    An empty row ends a table, unless the row behind it has a number in the same columns: names of columns are seldom numbers.
+    An empty row ends a table, unless the row after it has a number in the same columns: names of columns are seldom numbers.
     """
     pieces: list[str | list[_Row]] = []
     last = 0

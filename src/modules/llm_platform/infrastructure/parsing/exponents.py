@@ -1,4 +1,4 @@
-"""Raised numbers behind a number, which are its exponent or the mark of a note: without a mark, 10 and 3 would be 103."""
+"""Raised numbers after a number, which are its exponent or the mark of a note: without a mark, 10 and 3 would be 103."""
 
 import re
 from typing import Final
@@ -10,7 +10,7 @@ _EXPONENT = re.compile(EXPONENT)
 
 
 def raise_exponent(before: str, text: str) -> str:
-    """Return a raised `text` in raised digits if it is a number behind a digit, else as it is."""
+    """Return a raised `text` in raised digits if it is a number after a digit, else as it is."""
     exponent = text.strip()
     is_exponent = before[-1:].isdecimal() and _EXPONENT.fullmatch(exponent)
     return exponent.translate(_RAISED) if is_exponent else text

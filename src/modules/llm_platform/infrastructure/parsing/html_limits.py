@@ -144,7 +144,7 @@ def _find_comment_end(html: str, opening: str, at: int, *, is_foreign: bool) -> 
 
 
 def _find_raw_text_end(html: str, name: str, at: int) -> int:
-    """Return the end of an element whose content has no tags, behind its end tag."""
+    """Return the end of an element whose content has no tags, after its end tag."""
     if name == "plaintext":
         return len(html)
     end = _find_script_end(html, at) if name == "script" else _RAW_TEXT[name].search(html, at)

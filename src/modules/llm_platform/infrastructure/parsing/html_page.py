@@ -40,7 +40,7 @@ MAX_COMMENTS = 500  # Comments of a page.
 MAX_AUTHOR_CHARS = 80
 MAX_ROWS = 5000  # Rows of a table; a longer one stays as it is.
 MAX_SPREAD_CELLS = 10_000  # Cells of a page that stand for a cell of several rows or columns.
-MAX_REPEATED_CHARS = 200  # A longer text of a cell of several rows stands in the first of them.
+MAX_REPEATED_CHARS = 200  # A longer text of a cell of several rows is in the first of them.
 MAX_SPAN_DIGITS = 4
 
 _HIDDEN = "[hidden],[aria-hidden=true],template,noscript,script,style,svg,iframe,object,select,dialog:not([open])"
@@ -81,7 +81,7 @@ _MARKED_TAG = re.compile(
     re.IGNORECASE,
 )
 _RAISED = re.compile(rf"(\d)<sup(?:\s[^<>]{{0,1000}})?>\s{{0,10}}({EXPONENT})\s{{0,10}}</sup\s{{0,10}}>", re.IGNORECASE)
-_LABEL_END = re.compile(r"</(?:summary|legend)\s{0,10}>", re.IGNORECASE)  # The text behind it is a line of its own.
+_LABEL_END = re.compile(r"</(?:summary|legend)\s{0,10}>", re.IGNORECASE)  # The text after it is a line of its own.
 _CODE_TAG = re.compile(r"<pre(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
 _CODE_END = re.compile(r"</pre\s{0,10}>", re.IGNORECASE)
 _CODE_BLOCK = re.compile(r"(<pre(?:\s[^<>]{0,1000})?>.*?</pre\s{0,10}>)", re.IGNORECASE | re.DOTALL)
@@ -379,7 +379,7 @@ def _mark_structure(html: str) -> str:
     if not has_code:
         return html
     end = max((end.end() for end in _CODE_END.finditer(html)), default=0)
-    # Behind the last end there is no complete block, and the search for one would read all of the rest each time.
+    # After the last end there is no complete block, and the search for one would read all of the rest each time.
     pieces = _CODE_BLOCK.split(html[:end])  # Every second piece is a code block.
     pieces[-1] += html[end:]
     pieces[::2] = [_CODE_SPAN.sub(r"<\1\2>`\3`</\1>", piece) for piece in pieces[::2]]

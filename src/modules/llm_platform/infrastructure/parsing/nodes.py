@@ -7,7 +7,7 @@ from typing import Any
 from modules.llm_platform.infrastructure.parsing.answer import BLANK_LINES
 from modules.llm_platform.infrastructure.parsing.html_limits import check_tree
 
-TERM_MARK = "\ue000"  # stands before a defined term until the text is complete
+TERM_MARK = "\ue000"  # precedes a defined term until the text is complete
 
 _ASCII_BLANKS = bytes(code for code in range(128) if chr(code).isspace())
 _DEFINITION = re.compile(r"\s*\n\s*:[ ]+(?=\S)")
@@ -42,7 +42,7 @@ def remove(nodes: Iterable[Any]) -> None:
 
 
 def count_chars(text: str) -> int:
-    """Return the number of characters that are no blanks."""
+    """Return the number of characters that are not spaces."""
     if text.isascii():  # a quarter of the time
         return len(text.encode().translate(None, _ASCII_BLANKS))
     return len("".join(text.split()))

@@ -225,7 +225,7 @@ class _Watchdog(threading.Thread):
     def run(self) -> None:
         was_stopped = False
         while not self._ended.wait(self._interval_s):
-            # Ctrl-Z stops this process, too: when both go on, the child may do so a moment later.
+            # Ctrl-Z stops this process, too: when both continue, the child may do so a moment later.
             is_stopped = self.deadline < math.inf and _is_stopped(self._child)
             self.found_stopped = was_stopped and is_stopped
             self.timed_out = time.monotonic() > self.deadline

@@ -213,7 +213,7 @@ def _find_number_shift(pages: Sequence[Sequence[Line]], edges: Sequence[Iterable
 
 
 def _mask_number(line: str, number: int, shift: int | None) -> str:
-    """Return the line with `#` in place of the number of its page, which is counted from 0."""
+    """Return the line with `#` instead of the number of its page, which is counted from 0."""
     if shift is None:
         return line
     return _NUMBER.sub(lambda digits: "#" if int(digits[0]) == number + shift else digits[0], line)

@@ -31,7 +31,7 @@ def _spell_ligatures(parts: Iterable[str], ligatures: Sequence[str]) -> Iterator
 
 
 def _find_ends(text: str, counts: Sequence[int], *, skips_blanks: bool) -> Iterator[int]:
-    """Yield the ends of the parts, as long as each of them ends at a blank."""
+    """Yield the ends of the parts, as long as each of them ends at a space."""
     at = 0
     for count in counts:
         left = count

@@ -19,7 +19,7 @@ CELL_CHARS: Final = 3  # around each cell of a table
 PRESENTATION: Final = "ppt/presentation.xml"
 
 _TITLES: Final = ("title", "ctrTitle")
-_REPEATED: Final = ("dt", "ftr", "sldNum", "hdr")  # dates, footers and numbers, which stand on each slide
+_REPEATED: Final = ("dt", "ftr", "sldNum", "hdr")  # dates, footers and numbers, which are on each slide
 _SHAPES: Final = ("sp", "graphicFrame", "cxnSp", "pic")
 
 

@@ -14,7 +14,7 @@ MAX_STYLE_ELEMENTS = 500_000  # Elements of the styles of a Word document, which
 MAX_PARAGRAPHS = 300_000
 MAX_COLUMNS = 63  # Columns of a table, as in Word.
 
-_SKIPPED = ("Fallback", "moveFrom")  # Text that stands elsewhere, too, or did.
+_SKIPPED = ("Fallback", "moveFrom")  # Text that is elsewhere, too, or was.
 _TEXT_BOX = "txbxContent"
 _CHARACTERS = {"tab": " ", "br": " ", "cr": " ", "noBreakHyphen": "-"}
 _FLAGS = re.compile(r"[0-9A-Fa-f]{4}")
@@ -105,7 +105,7 @@ class _Around:
 class _Paragraphs(Xml):
     """The paragraphs of a Word document. Headings begin with `#` and list items with `-`. A table is Markdown if its first row
     has the names of its columns. A row of another table is one line. An empty cell keeps its place. The paragraphs of a text box
-    stand behind the paragraph that it is anchored in.
+    follow the paragraph that it is anchored in.
     """
 
     def __init__(self, levels: dict[str, int]) -> None:
@@ -114,8 +114,8 @@ class _Paragraphs(Xml):
         self._levels = levels
         self._chars = 0
         self._pieces: list[str] = []
-        self._rows: list[list[_Cell]] = []  # The open rows: rows of nested tables stand last.
-        self._tables: list[_Table] = []  # The open tables: nested ones stand last.
+        self._rows: list[list[_Cell]] = []  # The open rows: rows of nested tables are last.
+        self._tables: list[_Table] = []  # The open tables: nested ones are last.
         self._open_cells = 0
         self._in_text = self._hidden = self._raised = False
         self._skipped = 0  # The number of open elements of _SKIPPED.
@@ -231,7 +231,7 @@ class _Paragraphs(Xml):
 
 
 def _formats_first_row(look: dict[str, str]) -> bool:
-    """Return whether a table's style formats its first row: older files have a number of flags in place of the attribute."""
+    """Return whether a table's style formats its first row: older files have a number of flags instead of the attribute."""
     if "firstRow" in look:
         return look["firstRow"] not in ("0", "false")
     flags = look.get("val", "")

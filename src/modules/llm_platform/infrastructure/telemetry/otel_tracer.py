@@ -21,8 +21,8 @@ from modules.llm_platform.domain.telemetry.spans import ERROR_TYPE, RESULT, Span
 
 FLUSH_S: Final = 3.0  # wait at the end; spans that the collector has not accepted by then are lost
 UNKNOWN_SERVICE: Final = "unknown_service"  # the SDK's name for a service without OTEL_SERVICE_NAME
-# Of traceparent and tracestate. What a stranger sends goes on to the upstreams; one that refuses a head of 8 KB would look as
-# if it were down.
+# Of traceparent and tracestate. What a stranger sends is passed on to the upstreams; one that refuses headers of 8 KB would
+# seem to be down.
 MAX_HEADER_CHARS: Final = 512
 KINDS: Final = {kind.name.lower(): kind for kind in SpanKind}
 

@@ -88,7 +88,7 @@ Collection = Annotated[
 Request = TypeVar("Request", bound=BaseModel)
 
 ERROR = "Error: "  # The prefix that typer puts before the message.
-ARGUMENTS = "modules.llm_platform.arguments"  # Key of a context's `meta`: the words behind the name of the command.
+ARGUMENTS = "modules.llm_platform.arguments"  # Key of a context's `meta`: the words after the name of the command.
 PROVIDER = "provider"  # The option whose choices the wiring names.
 SERVERS = frozenset({"serve", "worker", "mcp"})  # Commands that run until stopped. They have no trace of their own.
 OPTION_NAMES: Mapping[str, str] = {  # Fields whose option has another name.
@@ -97,7 +97,7 @@ OPTION_NAMES: Mapping[str, str] = {  # Fields whose option has another name.
     "output_schema": "--schema",
 }
 
-ITEM_FORMATS: Mapping[str, str] = {  # The message about fields that are lists, in place of their pattern.
+ITEM_FORMATS: Mapping[str, str] = {  # The message about fields that are lists, instead of their pattern.
     "engines": "must be a name of at most 60 letters, digits, spaces, ., - and _",
 }
 
@@ -186,7 +186,7 @@ def build_request(model: type[Request], values: Mapping[str, Any], *, argument: 
 
 
 def write_option_message(kind: str, message: str) -> str:
-    """Return a message of pydantic, to stand behind the name of an option."""
+    """Return a message of pydantic that follows the name of an option."""
     if kind == "string_pattern_mismatch":
         return "is not in the expected format"
     if kind == "report_only":

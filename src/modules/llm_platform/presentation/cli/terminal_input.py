@@ -12,7 +12,7 @@ def wait_for_input(source: TextIO) -> None:
     """Return when a terminal has a line to read. A signal that arrives before or meanwhile is handled at once.
 
     A read that waits for the terminal is not ended by a signal that arrives just before it, or that the system gives to another
-    thread: Ctrl-C would have no effect until the next key. Where the input is no terminal, and on Windows, this returns at once.
+    thread: Ctrl-C would have no effect until the next key. Without a terminal, and on Windows, this returns at once.
     """
     if os.name != "posix" or threading.current_thread() is not threading.main_thread():
         return

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from modules.llm_platform.presentation.cli.wrapping import find_line_starts, measure_columns, measure_longest_word
 
-COLUMN_GAP: Final = 2  # The columns that Rich puts between two cells, and before the first and behind the last one.
+COLUMN_GAP: Final = 2  # The columns that Rich puts between two cells, and before the first and after the last one.
 
 
 class _WrappedText(Text):

@@ -69,7 +69,7 @@ def measure_indent(line: str, width: int) -> int:
 
 
 def _find_unbreakable(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the offsets of the unbreakable pieces, each with the spaces behind it."""
+    """Yield the offsets of the unbreakable pieces, each with the spaces after it."""
     start = 0
     first_word = len(text) - len(text.lstrip())  # No line breaks within the indent.
     for position in range(first_word + 1, len(text)):

@@ -1,7 +1,7 @@
 """Results of tools as text that a language model reads: the answer, numbered sources with addresses, verdicts, notes.
 
 Text of pages and search results is untrusted. Clients such as ChatGPT's connectors read results of search and fetch as JSON:
-there it stands in strings, neutralised, beside a notice.
+there the text is inside of strings, neutralised, beside a notice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -165,7 +165,7 @@ async def _own_process(
     drain_timeout_s: float,
 ) -> AsyncIterator[None]:
     """Open the platform in a process of its own: limit connections, and drain on signals before uvicorn stops."""
-    # The command `uvicorn` is about to listen. Whatever `--http` says, it uses our connections in place of its own.
+    # The command `uvicorn` is about to listen. Whatever `--http` says, it uses our connections instead of its own.
     uvicorn = find_uvicorn_server()
     if uvicorn is not None and uvicorn.config.http_protocol_class.__module__.startswith("uvicorn."):
         from modules.llm_platform.presentation.rest.http.connection import HttpConnection

@@ -119,7 +119,7 @@ async def chat(request: Request) -> Response:
 
 
 async def stream_chat(llm: LLMService, request: LLMRequest, request_id: str) -> AsyncGenerator[ChatEvent, None]:
-    """Yield Token events, ModelPart events for what is no text, and one ChatDone."""
+    """Yield Token events, ModelPart events for what is not a text, and one ChatDone."""
     async with aclosing(llm.stream(request)) as parts:
         async for part in parts:
             yield make_chat_event(part, request_id)

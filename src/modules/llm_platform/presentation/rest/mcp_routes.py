@@ -89,7 +89,7 @@ class McpEndpoint:
             self._task.add_done_callback(lambda done: _fail(starting, done))
         managers = await asyncio.shield(self._starting)
         if message:
-            # Raise InvalidRequestError for what is no message of JSON-RPC. The SDK's error would repeat parts of it.
+            # Raise InvalidRequestError for what is not a message of JSON-RPC. The SDK's error would repeat parts of it.
             from mcp.types import jsonrpc_message_adapter
 
             try:

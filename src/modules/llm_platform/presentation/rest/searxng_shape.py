@@ -188,7 +188,7 @@ def _is_unsafe_item(item: Any, name: str) -> bool:
 def _is_unsafe_address(value: Any, name: str) -> bool:
     """Return whether a value has a scheme that runs as a script, or, in a field for addresses, one that documents do not have.
 
-    Browsers ignore controls and blanks in a scheme. The blank behind the colon makes "JavaScript: The Good Parts" a title.
+    Browsers ignore controls and spaces in a scheme. The space after the colon makes "JavaScript: The Good Parts" a title.
     """
     if not isinstance(value, str) or (scheme := _SCHEME.match(_BLANK.sub("", value[:MAX_SCHEME_CHARS]))) is None:
         return False

@@ -58,7 +58,7 @@ def _render_pause(watch: Watch, at: datetime, address: str) -> str:
 
 
 def _address(source: str) -> str:
-    """Return the address of a source as an attribute. The name of a document may have blanks."""
+    """Return the address of a source as an attribute. The name of a document may have spaces."""
     return quoteattr(quote(source, safe=_OF_ADDRESSES, errors="replace"))
 
 
@@ -69,7 +69,7 @@ def _clean(text: str) -> str:
 
 
 def _is_of_xml(char: str) -> bool:
-    """Return whether XML takes the character: no control character but blanks, no surrogate, no non-character."""
+    """Return whether XML takes the character: no control character but spaces, no surrogate, no non-character."""
     is_non_character = ord(char) & 0xFFFE == 0xFFFE or "\ufdd0" <= char <= "\ufdef"
     return char in "\t\n" or not (is_non_character or unicodedata.category(char) in ("Cc", "Cs"))
 

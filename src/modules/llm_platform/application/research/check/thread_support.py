@@ -14,7 +14,7 @@ from modules.llm_platform.domain.ports.support_model import ISupportModel
 from shared.exceptions import AppException
 
 MAX_PAIRS: Final = 800  # of one text: 10 seconds of one core in English, 20 in other languages
-MAX_WAIT_S: Final = 10.0  # for a few pairs, behind the pairs of other callers
+MAX_WAIT_S: Final = 10.0  # for a few pairs, after the pairs of other callers
 TOO_MANY: Final = (
     f"the support model reads {MAX_PAIRS} sentences of a text; the others keep the verdicts of their words"
 )

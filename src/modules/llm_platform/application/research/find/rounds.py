@@ -35,7 +35,7 @@ KEPT_OF_FIRST_ROUND = 2  # this many of its best results stay, whatever later ro
 TIME_FACTOR = 1.5  # a round starts only if the time left is this many times the duration of the last one
 SPARE_QUERIES = 4  # extra candidates, because some queries may not be searched for
 QUESTION_ENDS = " .?？؟。"  # removed from listed questions: the sentence around the list has its own end
-MIN_GAIN = 0.01  # a smaller growth of a row's coverage is no progress
+MIN_GAIN = 0.01  # a smaller growth of a row's coverage is not progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ TEMPLATE_TOKEN: Final = re.compile(
     r"|=== [0-9a-f]{16} ===|\b(?-i:NO_ANSWER)(?:[:.,]|(?=[^\w:.,]))",  # separators of our own prompts
     re.I,
 )
-MIN_ANSWER_CHARS: Final = 60  # NO_ANSWER behind this much text stands inside an answer; before it, it is a mark
+MIN_ANSWER_CHARS: Final = 60  # NO_ANSWER after this much text is inside an answer; before it, it is a mark
 _PARTIAL_TOKEN = re.compile(
     r"<(?:\|(?:[a-z][a-z0-9_ ]{0,30}\|?)?|｜[^｜<>\n]{0,40}｜?|/?s?|[a-z_]{1,13}|</?S?Y?S?>?)?\Z|\[/?I?N?S?T?\Z"
     r"|={1,3}(?: [0-9a-f]{0,16}(?: ={0,3})?)?\Z|\b(?-i:N(?:O(?:_(?:A(?:N(?:S(?:W(?:E(?:R)?)?)?)?)?)?)?)?)\Z",
@@ -83,7 +83,7 @@ def _remove_reasoning_tags(text: str) -> str:
 
 
 class TemplateTokenRemover:
-    """Removes the tokens of chat templates from an answer that arrives in pieces, and any further turn behind the answer.
+    """Removes the tokens of chat templates from an answer that arrives in pieces, and any further turn after the answer.
 
     A token that the answer mentions as code stays. The result does not depend on how the answer is cut into pieces.
     """

@@ -13,7 +13,7 @@ from typing import Final
 
 from modules.llm_platform.application.research.model_output.cleaning import repair_surrogates
 
-MAX_DEPTH: Final = 40  # nested brackets; deeper ones are abandoned and parsing restarts behind them
+MAX_DEPTH: Final = 40  # nested brackets; deeper ones are abandoned and parsing restarts after them
 MAX_ABANDONED: Final = 32  # restarts; then the rest is ignored
 
 Container = dict[str, object] | list[object]

@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 class CheckpointStore:
     """The items of one topic in one language. A `fresh` run writes items and reads none.
 
-    After the first error or timeout, nothing more is written, `failure` has the error, and the run goes on. If a write failed
+    After the first error or timeout, nothing more is written, `failure` has the error, and the run continues. If a write failed
     with an error, entries are still read, because a full disk or a read-only database still has the items that were paid for.
     After any other failure nothing is read.
 

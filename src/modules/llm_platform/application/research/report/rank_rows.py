@@ -115,7 +115,7 @@ def _normalize(title: str) -> str:
 
 
 CRITERIA = 5
-MAX_CELL_CHARS = 40  # a longer cell is no score; `8/10 (very good)` is one
+MAX_CELL_CHARS = 40  # a longer cell is not a score; `8/10 (very good)` is one
 MAX_KEY_CHARS = 60
 
 Role = Literal["title", "number", "criterion", "overall", "other"]
@@ -176,7 +176,7 @@ def _read_object(row: Mapping[str, object]) -> Iterator[MatchedRow]:
         own = marks["criterion"] or marks["other"] or marks["overall"]
         yield _match_row(number, title or ("" if number else spare), own)
         return
-    for key, value in row.items():  # `{"Solar sails": 7, "Tea": [2, 1, 2, 2, 3]}`, or numbers in place of titles
+    for key, value in row.items():  # `{"Solar sails": 7, "Tea": [2, 1, 2, 2, 3]}`, or numbers instead of titles
         number = int(key) if key.isascii() and key.isdigit() and len(key) <= 2 else None
         yield _match_row(number, "" if number is not None else key, _read_marks((value,)))
 

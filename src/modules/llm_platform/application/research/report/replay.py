@@ -130,7 +130,7 @@ def _sanitize_event(
         case research_events.SourcesNumbered():
             return research_events.SourcesNumbered.of(event.request_id, sources)
         case research_events.Token():
-            return event  # the whole text is sanitized behind this
+            return event  # the whole text is sanitized after this
         case research_events.Reset() | research_events.ModelProgressed():
             return _shorten(event)
         case research_events.Started() | research_events.Done() | research_events.Failed():

@@ -150,7 +150,7 @@ class Reporter:
     async def _follow(
         self, key: Hashable, run: Run, make: Callable[[Callable[[_Part], None]], Awaitable[None]]
     ) -> MadeReport:
-        """Emit the events of the report with this key, under the request id of the run. Return the report in place of Done."""
+        """Emit the events of the report with this key, under the request id of the run. Return the report instead of Done."""
         async with aclosing(self._flights.stream(key, make)) as parts:
             async for part, _, is_past in parts:
                 if isinstance(part, MadeReport):

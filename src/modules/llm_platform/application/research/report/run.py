@@ -141,8 +141,8 @@ class ReportRun(Run):
     def record_stage(self, stage: LLMStage, degraded: Iterable[Degraded]) -> bool:
         """Add the entries, and return whether the result of the stage may be stored.
 
-        It may not if the model of the stage gave no answer. A failover to another model is no reason. If an answer could not be
-        used, the result of the rules is stored, because asking the model again costs again.
+        It may not if the model of the stage gave no answer. A failover to another model is not a reason. If an answer could not
+        be used, the result of the rules is stored, because asking the model again costs again.
         """
         entries = tuple(degraded)
         self.add_degraded(*entries)

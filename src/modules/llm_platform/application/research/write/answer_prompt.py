@@ -1,6 +1,6 @@
 """The prompts for answers and reports, and the parser of the NO_ANSWER mark in the model's text.
 
-Sources are untrusted, so they stand between two fence lines. A fence line has a digest of the request, which the author of a
+Sources are untrusted, so they are between two fence lines. A fence line has a digest of the request, which the author of a
 page cannot guess. Text that imitates our own marks (numbers in brackets, chat roles) is neutralised.
 """
 
@@ -38,7 +38,7 @@ MAX_MARK_CHARS = 16
 MAX_ECHO_CHARS = 1000  # a longer line is not compared with the question
 MAX_FENCE_CHARS = 40  # a longer line cannot open a code fence; it is text
 
-# The fence lines stand at the end of the rules: a server that keeps the beginning of the last prompt reads what is before them
+# The fence lines are at the end of the rules: a server that keeps the beginning of the last prompt reads what is before them
 # once, and not with each request.
 _ANSWER_RULES = """\
 You are a research assistant. Answer the question directly and concisely, in Markdown, from the numbered sources alone.
@@ -155,7 +155,7 @@ def build_prompt(
 
 
 def _quote_ledger(request: SynthesisRequest) -> list[str]:
-    """Return the quotes of the ledger as one block. It stands last, because small models forget what stands far above."""
+    """Return the quotes of the ledger as one block. It is last, because small models forget what is far above."""
     quotes = evidence_quotes(request.evidence, request.sources)[:MAX_FOUND_SENTENCES]
     lines = [
         f"[{quote.source.index}] {cut_to_tokens(neutralise(one_line(quote.sentence.text)), MAX_FOUND_TOKENS)}"

@@ -85,7 +85,7 @@ class SharedSynthesizer(StreamingSynthesizer):
 
 
 def _digest_text(source: Source) -> Source:
-    """Return the source with a digest in place of its text, which may be long, and without `read_at` and `media_type`."""
+    """Return the source with a digest instead of its text, which may be long, and without `read_at` and `media_type`."""
     return source.model_copy(update={"text": source.sha256, "read_at": None, "media_type": None})
 
 

@@ -37,7 +37,7 @@ SENTENCE_COST = 0.03  # a further sentence must add this share of the claim to t
 MAX_INITIALS = 6
 UNSPELLED = frozenset({"of", "the", "and", "for", "de", "der", "für", "la", "le", "du", "des"})  # not in acronyms
 MAX_LANGUAGE_CHARS = 500  # the beginning of a source from which its language is detected
-MEMOIZED_RUNS = 1 << 13  # runs of characters between blanks; pages on one subject share most of them
+MEMOIZED_RUNS = 1 << 13  # runs of characters between spaces; pages on one subject share most of them
 
 _ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\s?<https?://[^>\s]+>")  # the target of a link
 _AROUND_A_WORD = "\"'()[]*,.:;!?"
@@ -160,7 +160,7 @@ class SourceText:
 
     @cached_property
     def _initials(self) -> tuple[str, str]:
-        """The first letters of all words, and of the words without "of" and "the". A word of one letter is a blank.
+        """The first letters of all words, and of the words without "of" and "the". A word of one letter is a space.
 
         They are cached, because searching the whole text for each acronym would take seconds.
         """
@@ -247,7 +247,7 @@ def _is_table(text: str) -> bool:
 def _index_words(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list[str]]]:
     """Return the sentences that have each word, as bits, and the words by their first MIN_SHARED letters.
 
-    Most runs of characters between blanks occur more than once, so each run is split into words once.
+    Most runs of characters between spaces occur more than once, so each run is split into words once.
     """
     runs: defaultdict[str, int] = defaultdict(int)
     for number, (start, end) in enumerate(spans):
@@ -266,9 +266,9 @@ def _index_words(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str
 
 
 def _fold_words(run: str) -> tuple[str, ...]:
-    """Return the folded words in a run of characters between blanks.
+    """Return the folded words in a run of characters between spaces.
 
-    A joined word also has its parts. A word of a script without blanks is replaced by its bigrams.
+    A joined word also has its parts. A word of a script without spaces is replaced by its bigrams.
     """
     bare = run.strip(_AROUND_A_WORD)
     if bare.isalnum() and bare.isascii():

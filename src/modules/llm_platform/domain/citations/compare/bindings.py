@@ -45,7 +45,7 @@ def is_act_of_another(claim: Claim, sentence: TextFacts) -> bool:
     return (
         any(claim.facts.content[:size])
         and auxiliaries.isdisjoint(subject)  # otherwise the subject has its verb: "plastics are goods that are made"
-        and sentence.content[first + size]  # "a study of Bell that was published" goes on with its subject
+        and sentence.content[first + size]  # "a study of Bell that was published" continues with its subject
         and between[0] not in mine
         and between[0] not in openers
         and (claim.facts.content[size] or rest[0] in auxiliaries)
@@ -55,7 +55,7 @@ def is_act_of_another(claim: Claim, sentence: TextFacts) -> bool:
 
 
 def _has_break(sentence: TextFacts, begin: WordNumber, end: WordNumber) -> bool:
-    """Return whether a comma or the like stands before either word, or the end of a statement between them."""
+    """Return whether a comma or the like is before either word, or the end of a statement between them."""
     text = sentence.text.replace("’", "'")
     found = [word.span() for word in WORD_WITH_APOSTROPHE.finditer(text)]
     if len(found) != len(sentence.folded):

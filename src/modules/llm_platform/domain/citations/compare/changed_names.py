@@ -74,7 +74,7 @@ def count_missing_names(compared: Comparison) -> int:
 def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFacts) -> WordNumber | None:
     """Return the position of a name that the source has instead of the claim's name at `position`; None if there is none.
 
-    Both names stand beside the same word. In languages that capitalise all nouns, the first word of a claim is not compared.
+    Both names are beside the same word. In languages that capitalise all nouns, the first word of a claim is not compared.
     """
     if not position and not claim.capitals_name:
         return None

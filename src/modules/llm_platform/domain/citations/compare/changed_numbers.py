@@ -168,7 +168,7 @@ def _read_number_kind(text: str, offset: Offset, reading: Reading) -> _NumberKin
     """Return the kind of the number at this offset: in "The wall, 12 feet high", the word `wall` and the unit `feet`."""
     match = _UNIT.match(text, offset)
     before = _LAST_WORD.search(text[max(0, offset - WORD_BEFORE_CHARS) : offset])
-    sign = text[max(0, offset - 1) : offset]  # a currency may stand before its number
+    sign = text[max(0, offset - 1) : offset]  # a currency may be before its number
     unit = sign if normalize_unit(sign) and not sign.isalnum() else match[1] if match and match[1] else ""
     if text.endswith("百分之", 0, offset):
         unit = PERCENT

@@ -77,7 +77,7 @@ class Comparison:
     def _find_best_sentences(self, context: int) -> list[SentenceNumber]:
         """Return the sentences that share most of these words, or nearly as many.
 
-        Words that stand only in the two sentences before count less.
+        Words that are only in the two sentences before count less.
         """
         scores: dict[SentenceNumber, int] = {}
         for sentence, words, words_before in self._masks_by_rank:

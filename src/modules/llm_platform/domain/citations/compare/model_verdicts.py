@@ -123,7 +123,7 @@ def _make_date(number: int) -> Reading:
 
 
 def _is_identifier(written: str) -> bool:
-    """Return whether the word has a figure, only capitals, or a hyphen. If it is no identifier, a claim may stay partial."""
+    """Return whether the word has a figure, only capitals, or a hyphen. If it is not an identifier, a claim may stay partial."""
     if written[0].isdigit() or is_unspaced(written):
         return False
     hyphenated = "-" in written and written.isascii()

@@ -1,7 +1,7 @@
 """Find words that a claim replaces in the sentence that it copies.
 
 "The north gate was closed in May" copies "The south gate was closed in May" and replaces `south` by `north`. A number in another
-writing is no replacement: `21` for `twenty-one`.
+writing is not a replacement: `21` for `twenty-one`.
 """
 
 import re
@@ -22,7 +22,7 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related
 MIN_COPIED_WORDS: Final = 3
 MAX_REPLACING_WORDS: Final = 2
 MAX_REPLACED_WORDS: Final = 5
-# In scripts without blanks, characters are compared: a share of the claim, and the length of a word or name.
+# In scripts without spaces, characters are compared: a share of the claim, and the length of a word or name.
 MIN_COPIED_SHARE: Final = 0.5
 MIN_REPLACING_CHARS, MAX_REPLACING_CHARS = 2, 4
 
@@ -94,7 +94,7 @@ def _is_swapped(mine: list[str], theirs: list[str], replaced: Sequence[Replaced]
 
 
 def _is_run_replaced(claim: Claim, sentence: TextFacts) -> bool:
-    """Return whether a claim in a script without blanks copies the sentence, with a few characters replaced."""
+    """Return whether a claim in a script without spaces copies the sentence, with a few characters replaced."""
     mine, theirs = claim.text, sentence.text
     if not any(is_unspaced(word.key) for word in claim.words):
         return False

@@ -65,7 +65,7 @@ def _is_row(source: SourceText, sentence: SentenceNumber) -> bool:
 
 
 def _list_cells(source: SourceText, row: SentenceNumber) -> list[Span]:
-    """Return the spans of the cells in the source, without the bars and blanks around them."""
+    """Return the spans of the cells in the source, without the bars and spaces around them."""
     start, end = source.spans[row]
     cells: list[Span] = []
     for cell in source.text[start:end].strip(BAR + " ").split(BAR):

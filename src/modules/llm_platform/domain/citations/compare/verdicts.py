@@ -26,13 +26,13 @@ from modules.llm_platform.domain.text.negation import is_denied_at
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import normalize
 
-MIN_WORDS_AFTER_COLON: Final = 4  # shortest statement behind a colon
+MIN_WORDS_AFTER_COLON: Final = 4  # shortest statement after a colon
 UNIT_SIGNS: Final = frozenset("€$£¥%‰°")
 LAST_LATIN: Final = "\u024f"
 RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "unchecked": 2, "supported": 3}
 MIN_VERBATIM_SHARE: Final = 0.9  # a source with a smaller share of the words is not searched for a copy
 MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # a source with this share of the words is in the language of the sentence
-DENIAL_REACH_CHARS: Final = 40  # a denial is looked for this far before and behind a copied sentence
+DENIAL_REACH_CHARS: Final = 40  # a denial is looked for this far before and after a copied sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,11 @@ class Judgement:
 
 
 def is_verbatim(claim: Claim, source: SourceText) -> bool:
-    """Return whether the source has the words of the claim in the same order, and does not deny them right before or behind."""
+    """Return whether the source has the words of the claim in the same order, and does not deny them right before or after."""
     if any(sign not in source.text for sign in UNIT_SIGNS.intersection(claim.text)):
         return False  # normalized words have no signs
     if not any(len(word.key) > 1 or is_unspaced(word.key) for word in claim.words):
-        return (
-            bool(claim.words) and f"|{claim.facts.normalized}|" in f"|{source.normalized}|"
-        )  # "s" stands in any "it's"
+        return bool(claim.words) and f"|{claim.facts.normalized}|" in f"|{source.normalized}|"  # "s" is in any "it's"
     if _is_copied(claim.facts.normalized, source):
         return True
     lead, colon, statement = claim.text.partition(": ")  # a heading or a lead-in, and a sentence below it

@@ -74,7 +74,7 @@ class CitedText:
     pieces: Sequence[Piece] = field(repr=False)
 
     def span(self, start: int, end: int) -> Span:
-        """Return where a sentence of `markdown` stands in the text as sent, including whole links at its ends."""
+        """Return where a sentence of `markdown` is in the text as sent, including whole links at its ends."""
         first, last = self._find_piece(start, is_end=False), self._find_piece(end, is_end=True)
         begin, stop = self.words_span(start, end)
         if first and first.link and begin == first.original:
@@ -84,7 +84,7 @@ class CitedText:
         return begin, stop
 
     def words_span(self, start: int, end: int) -> Span:
-        """Return where some words of `markdown` stand in the text as sent."""
+        """Return where some words of `markdown` are in the text as sent."""
         return self._map_to_original(start, is_end=False), self._map_to_original(end, is_end=True)
 
     def _map_to_original(self, at: int, *, is_end: bool) -> int:

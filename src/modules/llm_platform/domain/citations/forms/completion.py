@@ -11,7 +11,7 @@ from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, ends_s
 MAX_SENTENCE_CHARS = 3000  # a longer one gets no marker
 MAX_READINGS = 2000  # sentences and lines of one answer; the rest of the answer gets no markers
 
-_NEXT_WORDS = " Then it"  # stand behind a sentence, so that an abbreviation at its end is recognised
+_NEXT_WORDS = " Then it"  # follow a sentence, so that an abbreviation at its end is recognised
 _LAST_STOP = re.compile(rf"(?<![.…])[{STOPS}{WIDE_STOPS}]\Z")
 _ROW_END = " \t|"
 
@@ -23,7 +23,7 @@ class MarkerCompleter:
     - `ended` are the finished sentences, with the markers that their author wrote.
 
     A finished sentence is returned at once. A line without a full stop and without a marker waits for the next unit, because
-    the sentence may go on there.
+    the sentence may continue there.
     """
 
     def __init__(self, checker: CitationChecker, language: str) -> None:
@@ -112,7 +112,7 @@ class MarkerCompleter:
 
 
 def _find_marker_position(text: str, sentence: AnswerSentence) -> int:
-    """Return the offset before the full stop or before the bar that ends a table row, else behind the sentence."""
+    """Return the offset before the full stop or before the bar that ends a table row, else after the sentence."""
     end = len(text[: sentence.end].rstrip(_ROW_END)) if text[: sentence.end].endswith("|") else sentence.end
     stop = _LAST_STOP.search(text, max(sentence.start, end - 2), end)
     return stop.start() if stop else end

@@ -50,7 +50,7 @@ class GivenNames:
     def read_label(self, inside: str, around: tuple[str, str] | None = None) -> Sequence[int] | None:
         """Return the sources of `(2)`, `[Source 2]`, `(Source: Title)` or `(Title)`. `inside` is the text between the brackets.
 
-        `around` is what stands before and behind parentheses. A number alone in parentheses is a citation only behind white
+        `around` is what is before and after parentheses. A number alone in parentheses is a citation only after white
         space and at the end of a clause: `(1)` before a step of a list, `f(1)` and `Article 6(1)` are none.
         """
         label = _LABEL.match(inside)
@@ -63,7 +63,7 @@ class GivenNames:
         return next(((number,) for known, number in self._titles if known == title), None)
 
     def find_title(self, line: str, at: int) -> tuple[int, int] | None:
-        """Return the number of the source whose title stands at this position, and the position behind the title."""
+        """Return the number of the source whose title is at this position, and the position after the title."""
         start = _ARTICLE.match(line, at).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
         following = line[start : start + MAX_TITLE_CHARS].casefold()
         for title, number in self._titles:
@@ -81,5 +81,5 @@ def _count_folded(line: str, start: int, folded_chars: int) -> int:
     return end - start
 
 
-def _ends_a_clause(before: str, behind: str) -> bool:
-    return before[-1:].isspace() and bool(before.strip()) and _ENDS.match(behind) is not None
+def _ends_a_clause(before: str, after: str) -> bool:
+    return before[-1:].isspace() and bool(before.strip()) and _ENDS.match(after) is not None

@@ -35,7 +35,7 @@ class GroupedLink:
 
 @dataclass(frozen=True, slots=True)
 class LinkGroup:
-    """Parentheses with their links. `end` is the offset behind the closing parenthesis."""
+    """Parentheses with their links. `end` is the offset after the closing parenthesis."""
 
     links: tuple[GroupedLink, ...]
     end: int

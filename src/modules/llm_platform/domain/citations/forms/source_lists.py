@@ -1,6 +1,6 @@
 """Find the sources that a text lists: numbered lists, footnotes, link definitions and bibliographies.
 
-A list stands below a heading such as "Sources", or its lines begin with `[1]`. Each line is read once.
+A list is below a heading such as "Sources", or its lines begin with `[1]`. Each line is read once.
 """
 
 import re
@@ -19,7 +19,7 @@ MAX_TITLE_CHARS: Final = 300
 MAX_HEADING_WORDS: Final = 7  # a longer line is not the heading of a list
 MAX_HEADING_CHARS: Final = 60
 MAX_NUMBER: Final = 999  # a larger number, as in `[2021]`, is a year
-MAX_WORDS_BEHIND_ADDRESS: Final = 12  # a line with more words behind its address is prose
+MAX_WORDS_AFTER_ADDRESS: Final = 12  # a line with more words after its address is prose
 
 # The patterns of a Markdown link: its text, its target, and both with an optional title.
 LINK_TEXT: Final = r"(?:[^\[\]\n\\]|\\.|\[[^\[\]\n]{0,40}\]){0,300}"
@@ -180,7 +180,7 @@ class _ListReader:
         return self._found
 
     def _is_heading_by_what_follows(self, number: int) -> bool:
-        """Return whether a short line that contains a name such as "Sources" stands above an entry with an address."""
+        """Return whether a short line that contains a name such as "Sources" is above an entry with an address."""
         words = self._lines[number].text.strip(" *_#:：")
         if not 0 < len(words) <= MAX_HEADING_CHARS or words[-1] in ".,;!?。" or not _NAME_INSIDE.search(words):
             return False
@@ -249,7 +249,7 @@ class _ListReader:
         following = self._lines[number + 1].text if number + 1 < len(self._lines) else ""
         found = _BRACKETED.match(text)
         address = next(find_addresses(found[3]), None) if found else None
-        is_prose = address and found and len(found[3][address[1] :].split()) > MAX_WORDS_BEHIND_ADDRESS
+        is_prose = address and found and len(found[3][address[1] :].split()) > MAX_WORDS_AFTER_ADDRESS
         if found and (find_url(found[3]) or _is_address_alone(following)) and not is_prose:
             self._begin(found[1] or found[2], found[3])
             return True

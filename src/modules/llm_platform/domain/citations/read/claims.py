@@ -27,7 +27,7 @@ from modules.llm_platform.domain.text.numbers import (
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, WordNumber
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold, normalize
 
-COUNT_REACH: Final = 5  # the noun that a number word counts is less than this many words behind it
+COUNT_REACH: Final = 5  # the noun that a number word counts is less than this many words after it
 NOUNS_ARE_CAPITALISED: Final = frozenset({"de", "lb"})
 MAX_CLAIM_CHARS: Final = 2000  # a longer sentence is judged by its beginning
 

@@ -1,7 +1,7 @@
 """Split an answer into sentences, with their offsets and the sources that each cites.
 
-`read_answer` replaces everything but prose by blanks, splits the rest into sentences, and assigns the markers to them. A marker
-cites the sentence that it stands in or directly behind. A marker below a paragraph, a list or the whole answer (on a line of its
+`read_answer` replaces everything but prose with spaces, splits the rest into sentences, and assigns the markers to them. A marker
+cites the sentence that it is in or directly after. A marker below a paragraph, a list or the whole answer (on a line of its
 own, or as `Sources: [1]`) belongs to all of it; see `Trailing`. The checker then reads each sentence as a `Claim`.
 """
 
@@ -27,11 +27,11 @@ _DELIMITERS = re.compile(r"[ |:]*-[ |:-]*\Z")
 _SUBJECT = re.compile(r"(?:\A|[.!?…][\"'”’)*_]*[ ]|\n\n)[ ]*((?:\[\d{1,9}\])+)(?=[ ]+[^\W\d_A-Z])")
 _LAST_MARKER = re.compile(r"\[\d{1,9}\]\Z")
 _MARKER_CHARS = 11
-_BEHIND_MARKER = string.whitespace + "\u00a0\u3000.,;:!?…)\"'”’»*_|。，、；：？！）」』"
+_AFTER_MARKER = string.whitespace + "\u00a0\u3000.,;:!?…)\"'”’»*_|。，、；：？！）」』"
 MARKS = re.compile(r"[ ]?\[\d{1,9}\]")
 _BEFORE_MARK = " \t,;"
 _EMPHASIS_SIGNS = frozenset("`*_~")
-EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # group 1 is code, whose signs are no emphasis: `_name`
+EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # group 1 is code, whose signs are not emphasis: `_name`
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
 _BAR = re.compile(r"(?<!\\)\|")
 _LABEL = re.compile(rf"(\*\*|__)(?=\S)[^*_\n]*[^*_\s{STOPS}{WIDE_STOPS}]\1")
@@ -61,7 +61,7 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A part of a sentence that has markers in its middle. `cited` are the sources of the markers behind it."""
+    """A part of a sentence that has markers in its middle. `cited` are the sources of the markers after it."""
 
     text: str
     cited: tuple[int, ...]
@@ -72,7 +72,7 @@ class AnswerSentence:
     """A sentence, list item or table row.
 
     - `start` and `end` delimit it in the answer, without the markers at its end.
-    - `claim` is its text without markup and markers, and `written` its text as it stands in the answer.
+    - `claim` is its text without markup and markers, and `written` its text as it appears in the answer.
     - `cited` are the cited sources. `found` are the cited sources whose markers the platform added.
     - `cells` are the cells of a table row, without the first one, which is the head of the row.
     - `clauses` are its parts if it has markers in its middle.
@@ -106,7 +106,7 @@ class Trailing:
 
     - `sentences` are the positions of these sentences.
     - `numbers` are the cited sources.
-    - `alone` is True if the markers stand on a line of their own, and False if they end the last sentence of a paragraph.
+    - `alone` is True if the markers are on a line of their own, and False if they end the last sentence of a paragraph.
     """
 
     sentences: range
@@ -147,7 +147,7 @@ def read_answer(
 
 
 class _TextLine(NamedTuple):
-    """A line of an answer: where it ends, where its text begins behind list markers, and the heads of its table, if any."""
+    """A line of an answer: where it ends, where its text begins after list markers, and the heads of its table, if any."""
 
     end: int
     text_start: int
@@ -208,7 +208,7 @@ def _read_cell_text(row: str, position: Span) -> str:
 
 
 def _mask_all_but_prose(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
-    """Return the text with everything but prose replaced by line ends and blanks, and the markers of the text.
+    """Return the text with everything but prose replaced by line ends and spaces, and the markers of the text.
 
     Offsets do not change. Headings, code and list markers become line ends, which separate the blocks of prose.
     """
@@ -291,7 +291,7 @@ class _MarkerAssigner:
         return self._text
 
     def _find_markers(self, span: Span, until: int, position: int) -> tuple[list[Marker], list[Marker]]:
-        """Return the markers in or directly behind a sentence, and those on lines of their own below it."""
+        """Return the markers in or directly after a sentence, and those on lines of their own below it."""
         own: list[Marker] = []
         alone: list[Marker] = []
         for at in range(position, len(self._markers)):
@@ -375,11 +375,11 @@ def _split_clauses(answer: str, start: int, end: int, markers: Sequence[Marker])
 
 
 def _strip_tail(text: str) -> str:
-    """Return the text without the markers at its end and the signs behind them.
+    """Return the text without the markers at its end and the signs after them.
 
     The text is read backwards, because a search for the last marker takes quadratic time.
     """
-    start = end = len(text.rstrip(_BEHIND_MARKER))
+    start = end = len(text.rstrip(_AFTER_MARKER))
     while found := _LAST_MARKER.search(text, max(0, start - _MARKER_CHARS), start):
         start = found.start()
         while start and text[start - 1] in _BEFORE_MARK:

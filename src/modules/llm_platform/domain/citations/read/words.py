@@ -1,6 +1,6 @@
 """Split a sentence into words for comparison.
 
-Joined words are split into their parts, and code is kept whole. Scripts without blanks are split into pairs of characters.
+Joined words are split into their parts, and code is kept whole. Scripts without spaces are split into pairs of characters.
 """
 
 import re
@@ -59,7 +59,7 @@ def find_identifiers(text: str) -> list[str]:
 
 
 def is_unspaced(word: str) -> bool:
-    """Return whether a word is of a script without blanks between words."""
+    """Return whether a word is of a script without spaces between words."""
     return _UNSPACED_START.match(word) is not None
 
 
@@ -69,7 +69,7 @@ Words = Memoized[tuple[FoundWord, ...]]
 
 @cache
 def make_word_caches(stop_words: frozenset[str], capitals_name: bool) -> tuple[Words, Words]:
-    """Return two caches of the words in a run of characters between blanks: for the first run of a claim, and for later ones.
+    """Return two caches of the words in a run of characters between spaces: for the first run of a claim, and for later ones.
 
     Most runs occur again and again, so each is split only once.
     """

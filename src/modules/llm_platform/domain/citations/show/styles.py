@@ -1,7 +1,7 @@
-"""The citations of an answer in academic citation styles: in the text, and as a list behind it.
+"""The citations of an answer in academic citation styles: in the text, and as a list after it.
 
 Nothing is invented: a page of the web has a title, a host, an address and, where it states one, a date. Its author is not
-known, so the title stands in the author's place, as the styles have it for such pages.
+known, so the title is in the author's place, as the styles have it for such pages.
 """
 
 import re
@@ -212,7 +212,7 @@ class _Style(NamedTuple):
 
     - `label` returns the name of a source in the text, made from a title.
     - `entry` returns its entry in the list.
-    - `page` is the format of the page of a PDF behind the label.
+    - `page` is the format of the page of a PDF after the label.
     """
 
     label: Callable[[str, CitedPage], str]

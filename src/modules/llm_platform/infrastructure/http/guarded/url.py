@@ -2,7 +2,7 @@
 that no two parsers can disagree.
 
 It is stricter than browsers: it refuses whatever is ambiguous, such as a backslash, a user name, a hexadecimal octet, digits
-of other scripts or blanks.
+of other scripts or spaces.
 """
 
 import re

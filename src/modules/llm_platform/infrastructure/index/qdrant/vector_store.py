@@ -1,6 +1,6 @@
 """A Qdrant server as vector store (qdrant-client 1.20): several writers and readers, on any number of machines.
 
-The schema stands in `infrastructure.index.payloads`, which the embedded store shares.
+The schema is in `infrastructure.index.payloads`, which the embedded store shares.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class OpenAIProvider(ILLMProvider):
             await client.aclose()
 
     def _choose_first_limit(self, request: LLMRequest) -> _TimeLimit:
-        """Return the wait for the first text. A relayed answer that is no stream is complete with it."""
+        """Return the wait for the first text. A relayed answer that is not a stream is complete with it."""
         if request.relay is not None and not request.relay.streams:
             return _TimeLimit(MAX_CALL_S, TOO_LONG)
         return _TimeLimit(self._connection.timeout)
@@ -220,7 +220,7 @@ class OpenAIProvider(ILLMProvider):
                 raise errors.make_status_error(self._connection, response.status_code, content, response.headers)
 
     def _can_wait(self, limit: _TimeLimit) -> bool:
-        """Return whether a server may go on loading its model: no longer than others may take for their first text."""
+        """Return whether a server may continue loading its model: no longer than others may take for their first text."""
         return limit.seconds - limit.left_s + LOADING_PAUSE_S < self._connection.timeout
 
     async def _read_stream(

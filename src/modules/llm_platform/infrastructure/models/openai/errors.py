@@ -76,7 +76,7 @@ def make_transport_error(connection: LLMConnection, error: Exception, late: str)
 def make_status_error(
     connection: LLMConnection, status: int, body: object, headers: Mapping[str, str]
 ) -> exceptions.LLMException:
-    """Return the LLMException for an HTTP status that is no success."""
+    """Return the LLMException for an HTTP status that is not a success."""
     name, names = connection.name, connection.settings
     details = _ErrorBody(body)
     wait = retry_after_s(headers)

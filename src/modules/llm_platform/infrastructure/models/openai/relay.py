@@ -48,7 +48,7 @@ class RelayBuilder(AnswerBuilder):
     def receive_bytes(self, received: bytes) -> bool:
         """Raises InvalidAnswerError for a web page, and for a stream where one JSON object was asked for.
 
-        One JSON object in place of a stream is the answer of a service that cannot stream.
+        One JSON object instead of a stream is the answer of a service that cannot stream.
         """
         if not self._has_begun and (start := received.lstrip(BLANK)):
             self._has_begun = True

@@ -222,7 +222,7 @@ def _read_failed_engine(pair: list[Any]) -> FailedEngine:
         rule.reason,
         rule.min_suspension_s,
         rule.min_suspension_s if rule.is_exact else None,
-        message.startswith("suspended"),  # it stands before the reason: the engine was not called this time
+        message.startswith("suspended"),  # it is before the reason: the engine was not called this time
     )
 
 

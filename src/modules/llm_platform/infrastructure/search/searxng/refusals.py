@@ -1,6 +1,6 @@
 """SearXNG's refusals and their duration: statuses, its limiter, and suspended engines.
 
-The durations stand in its shipped `settings.yml` and in `searx/botdetection/ip_limit.py`. An operator may change them.
+The durations are in its shipped `settings.yml` and in `searx/botdetection/ip_limit.py`. An operator may change them.
 """
 
 import time

@@ -13,9 +13,9 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 from modules.llm_platform.domain.callers.list_cursor import parse_cursor
 
 DAY_S: Final = 86_400
-# The number behind which a list goes on after the entry of a cursor. Without that entry it is the number of the oldest entry
+# A list continues after this number: the number of the cursor's entry. Without that entry it is the number of the oldest entry
 # that is not older than the cursor, or if there is none, any; without a time nothing follows. A statement names the entry.
-GO_ON_BEHIND: Final = """
+CONTINUE_AFTER: Final = """
 coalesce(({entry}), ({not_older} AND created_at >= CAST(:before_at AS double precision)),
     CASE WHEN CAST(:before_at AS double precision) IS NULL THEN 0 ELSE 9223372036854775807 END)
 """
@@ -32,7 +32,7 @@ class Statement:
 
 
 def make_position(before: str | None) -> Mapping[str, str | float | None]:
-    """Return the parameters of GO_ON_BEHIND for a cursor; None is the beginning of the list."""
+    """Return the parameters of CONTINUE_AFTER for a cursor; None is the beginning of the list."""
     if before is None:
         return {"before": None, "before_at": None}
     cursor = parse_cursor(before)
@@ -96,6 +96,6 @@ def operation(
 
 
 def list_marks(name: str, values: Collection[str]) -> tuple[str, dict[str, Any]]:
-    """Return the placeholders of a list behind IN, and their values. Nothing is in an empty list."""
+    """Return the placeholders of a list after IN, and their values. Nothing is in an empty list."""
     named = {f"{name}_{number}": value for number, value in enumerate(values)}
     return ", ".join(f":{mark}" for mark in named) or "NULL", named

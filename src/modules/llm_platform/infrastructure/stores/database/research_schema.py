@@ -56,7 +56,7 @@ ADD_THREAD: Final = (
     "UPDATE llm_platform.research_job SET thread = id, search_text = lower(request)",
     "CREATE INDEX research_job_thread ON llm_platform.research_job (owner, thread, number)",
 )
-# A server of a version before ADD_THREAD may go on storing runs without a thread while servers are replaced. The tables
+# A server of a version before ADD_THREAD may continue storing runs without a thread while servers are replaced. The tables
 # themselves make each of them a thread of its own.
 _OWN_THREAD: Final = "UPDATE llm_platform.research_job SET thread = id, search_text = lower(request) WHERE thread = ''"
 OWN_THREAD_SQLITE: Final = (

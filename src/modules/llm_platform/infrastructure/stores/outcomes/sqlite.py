@@ -69,7 +69,7 @@ AND kept_at <= ? AND kept_at >= ? ORDER BY rowid DESC LIMIT ?
 """
 _REMOVE: Final = "DELETE FROM outcome WHERE stage = ? AND request_id = ? AND kind = ? AND body = ?"
 # The oldest outcomes have the lowest rowids, because rows are appended in order of time. No index of time is needed. Rows that
-# were stored while the clock was ahead are passed over: those behind them would never be removed.
+# were stored while the clock was ahead are passed over: those after them would never be removed.
 _OLDEST: Final = "SELECT rowid, kept_at FROM outcome WHERE kept_at <= ? ORDER BY rowid LIMIT ?"
 
 

@@ -15,8 +15,8 @@ from modules.llm_platform.domain.dtos.request_dtos import Depth, ResearchRequest
 from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, JobSelection, LeaseLostError
 from modules.llm_platform.infrastructure.stores.database.operations import (
+    CONTINUE_AFTER,
     DAY_S,
-    GO_ON_BEHIND,
     Operation,
     Row,
     SqlStore,
@@ -70,8 +70,8 @@ _RUNS: Final = "FROM llm_platform.research_job AS run WHERE run.owner = newest.o
 # Threads that only clients of compatible APIs have written to are not listed.
 _OF_OWNER: Final = "FROM llm_platform.research_job WHERE owner = :owner"
 _NOT_OLDER: Final = f"SELECT min(number) {_OF_OWNER}"
-_BEHIND_RUN: Final = GO_ON_BEHIND.format(entry=f"SELECT number {_OF_OWNER} AND id = :before", not_older=_NOT_OLDER)
-_BEHIND_THREAD: Final = GO_ON_BEHIND.format(
+_AFTER_RUN: Final = CONTINUE_AFTER.format(entry=f"SELECT number {_OF_OWNER} AND id = :before", not_older=_NOT_OLDER)
+_AFTER_THREAD: Final = CONTINUE_AFTER.format(
     entry=f"SELECT max(number) {_OF_OWNER} AND thread = :before", not_older=_NOT_OLDER
 )
 _HAS_NATIVE_RUN: Final = f"EXISTS (SELECT 1 {_RUNS} AND run.api = '')"
@@ -196,7 +196,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             f"""
             SELECT {_JOB} FROM llm_platform.research_job
             WHERE owner = :owner AND (CAST(:api AS text) IS NULL OR api = :api)
-                AND (CAST(:before AS text) IS NULL OR number < {_BEHIND_RUN})
+                AND (CAST(:before AS text) IS NULL OR number < {_AFTER_RUN})
             ORDER BY number DESC LIMIT :limit
             """,  # noqa: S608  constants
             {"owner": owner, "limit": limit, "api": api, **make_position(before)},
@@ -210,7 +210,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         pattern = None if text is None else "%" + _LIKE_SIGN.sub(r"!\1", text.casefold()) + "%"
         rows = yield Statement(
             f"""
-            {_THREADS} AND {_HAS_NATIVE_RUN} AND (CAST(:before AS text) IS NULL OR number < {_BEHIND_THREAD})
+            {_THREADS} AND {_HAS_NATIVE_RUN} AND (CAST(:before AS text) IS NULL OR number < {_AFTER_THREAD})
             AND (CAST(:pattern AS text) IS NULL OR EXISTS (
                 SELECT 1 {_RUNS} AND (
                     run.search_text LIKE :pattern ESCAPE '!' OR run.answer_text LIKE :pattern ESCAPE '!'
@@ -562,7 +562,7 @@ def _read_job(row: Row) -> dtos.ResearchJob:
 
 
 def _read_thread(row: Row) -> dtos.ResearchThread:
-    """Return the thread of a row of `_THREADS`. A thread of an earlier version has no title: its question stands in."""
+    """Return the thread of a row of `_THREADS`. A thread of an earlier version has no title: its question replaces it."""
     thread_id, title, status, updated_at, request, created_at, runs, open_runs, evidence = row
     return dtos.ResearchThread(
         id=thread_id,

@@ -59,7 +59,7 @@ class StoreFolder:
         return os.lstat(self._get_path(location)).st_size
 
     def read(self, location: entry_files.EntryLocation) -> bytes:
-        """Return the bytes of the entry's file. Raises DamagedEntryError when it is no regular file or too large."""
+        """Return the bytes of the entry's file. Raises DamagedEntryError when it is not a regular file or is too large."""
         return entry_files.read_regular_file(self._get_path(location), entry_files.MAX_ENTRY_BYTES)
 
     def write(self, location: entry_files.EntryLocation, data: bytes) -> None:

@@ -20,8 +20,8 @@ from modules.llm_platform.domain.ports.watch_store import (
 )
 from modules.llm_platform.domain.watches.schedule import CLOCK_STEP_S
 from modules.llm_platform.infrastructure.stores.database.operations import (
+    CONTINUE_AFTER,
     DAY_S,
-    GO_ON_BEHIND,
     Operation,
     Row,
     SqlStore,
@@ -54,7 +54,7 @@ _WATCH: Final = (
     f"refusals, max_cost_usd, {_COST}, {_LAST_AT}, {_UNDELIVERED}"
 )
 _NUMBER: Final = "(SELECT number FROM llm_platform.watch WHERE owner = :owner AND id = :id)"
-_BEHIND_WATCH: Final = GO_ON_BEHIND.format(
+_AFTER_WATCH: Final = CONTINUE_AFTER.format(
     entry="SELECT number FROM llm_platform.watch WHERE owner = :owner AND id = :before",
     not_older="SELECT min(number) FROM llm_platform.watch WHERE owner = :owner",
 )
@@ -96,7 +96,7 @@ class SqlWatchStore(IWatchStore, SqlStore):
         rows = yield Statement(
             f"""
             SELECT {_WATCH} FROM llm_platform.watch WHERE owner = :owner
-            AND (CAST(:before AS text) IS NULL OR number < {_BEHIND_WATCH}) ORDER BY number DESC LIMIT :limit
+            AND (CAST(:before AS text) IS NULL OR number < {_AFTER_WATCH}) ORDER BY number DESC LIMIT :limit
             """,  # noqa: S608  constants
             {"owner": owner, "limit": limit, **make_position(before)},
         )

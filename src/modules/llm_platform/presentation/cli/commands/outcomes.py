@@ -37,7 +37,7 @@ SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 MAX_AGE_S: Final = 100 * 366 * 86_400.0  # PostgreSQL has no times before 4713 BC, and no outcome is that old.
 REMOVED_AT_ONCE: Final = 100
 SHOWN: Final = 20  # A dry run lists so many outcomes.
-OK: Final = "ok"  # A result has this in place of an error code.
+OK: Final = "ok"  # A result has this instead of an error code.
 INVALID: Final = "invalid_payload"  # The error code of requests that would fail again and are not stored.
 NOT_STORED: Final = (
     "their requests are not stored: start the workers with --keep-failed; until then their senders must repeat them"

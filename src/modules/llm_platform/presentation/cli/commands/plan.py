@@ -235,7 +235,7 @@ class PlanEditor:
                 self._show()
 
     def _prompt_user(self, text: str) -> str:
-        """Return the typed line. Raises CommandError at the end of input, which is no consent to a report that costs money."""
+        """Return the typed line. Raises CommandError at the end of input, which is not consent to a report that costs money."""
         typed = self._console.prompt(text)
         if typed is None:
             raise CommandError(CANCELLED, INTERRUPTED)

@@ -78,7 +78,7 @@ def render_results(response: WebSearchResponse) -> Iterator[Line]:
 
 
 def mark_unsupported(response: ResearchResponse) -> str:
-    """Return the Markdown of the answer with a mark behind each unsupported citation: contradicted, or not found.
+    """Return the Markdown of the answer with a mark after each unsupported citation: contradicted, or not found.
 
     `synthesis` itself does not change, because the offsets of the citations refer to it.
     """
@@ -91,8 +91,10 @@ def mark_unsupported(response: ResearchResponse) -> str:
         markers_end = _MARKERS.match(response.synthesis, end).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
         is_whole = len(unsupported) == len(citations)
         for citation in sorted(unsupported, key=lambda citation: citation.finding == "contradicts"):
-            behind = _find_marker_end(response.synthesis, start, markers_end, citation.source_index)
-            marks[markers_end if is_whole else behind] = CONTRADICTED if citation.finding == "contradicts" else ABSENT
+            marker_end = _find_marker_end(response.synthesis, start, markers_end, citation.source_index)
+            marks[markers_end if is_whole else marker_end] = (
+                CONTRADICTED if citation.finding == "contradicts" else ABSENT
+            )
     marked, done = "", 0
     for position in sorted(marks):
         marked += f"{response.synthesis[done:position]} {marks[position]}"
@@ -105,7 +107,7 @@ def select_marked_blocks(marked: str) -> str:
 
 
 def _find_marker_end(synthesis: str, start: int, end: int, source_index: int) -> int:
-    """Return the position behind the marker of this source, or `end` if the sentence has no such marker."""
+    """Return the position after the marker of this source, or `end` if the sentence has no such marker."""
     marker = f"[{source_index}]"
     found = synthesis.rfind(marker, start, end)
     return end if found < 0 else found + len(marker)

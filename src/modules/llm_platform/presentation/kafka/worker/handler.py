@@ -57,7 +57,7 @@ RETRY_WAITS_S: Final = (0.5, 1.0, 2.0, 4.0)  # The waits between the tries of on
 RETRY_JITTER: Final = 0.25  # A wait varies by this share, so that many requests do not retry at once.
 STORE_RETRY_WAITS_S: Final = (0.1, 0.5, 2.0, 5.0)  # The waits for the outcome store. The last one repeats.
 MAX_LOGGED_TRACE_CHARS: Final = 200
-PARSED_AT_ONCE_BYTES: Final = 100_000  # Then other requests and the probes go on: a megabyte takes up to half a second.
+PARSED_AT_ONCE_BYTES: Final = 100_000  # Other requests and probes run in between: a megabyte takes up to half a second.
 SMALL_RECORD_BYTES: Final = 64_000  # Every topic accepts a record of this size, whatever limit is configured.
 # A successful request shows that these dependencies of its stage work. An answer may use only its context, and no index.
 USED_DEPENDENCIES: Final[Mapping[dtos.RagStage, tuple[DependencyName, ...]]] = {

@@ -70,7 +70,7 @@ class KeyTurn:
         """Wait for the turn.
 
         Raises CancelledError if the request before was given up: its partition is read again from there, so the outcome of
-        this request would come too early. Requests that were read under a later assignment go on.
+        this request would come too early. Requests that were read under a later assignment continue.
         """
         # Without the reference, a long chain of turns can be freed.
         previous, self._previous = self._previous, None

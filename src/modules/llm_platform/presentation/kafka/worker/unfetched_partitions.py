@@ -2,7 +2,7 @@
 
 When the coordinator of a group has moved, it can refuse the request for committed offsets of newly assigned partitions as a
 whole (NOT_COORDINATOR). librdkafka (2.13 to 2.16 at least) does not repeat that request, so these partitions are never
-fetched, and those that the member should give away may never become another member's: only a new member goes on.
+fetched, and those that the member should give away may never become another member's: only a new member continues.
 https://github.com/confluentinc/librdkafka/issues/5586
 """
 

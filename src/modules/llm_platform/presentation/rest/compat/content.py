@@ -43,7 +43,7 @@ def join_text(content: str | Sequence[ContentPart]) -> str:
 
 
 def require_text(content: str | Sequence[ContentPart] | None, *location: str | int) -> None:
-    """Raise InvalidRequestError for a part that is no text. `location` is the place of the content in the body."""
+    """Raise InvalidRequestError for a part that is not a text. `location` is the place of the content in the body."""
     for number, part in enumerate(() if isinstance(content, str) else content or ()):
         if part.type not in TEXTS:
             raise InvalidRequestError.at(

@@ -44,13 +44,13 @@ from modules.llm_platform.presentation.verification_text import MARKS
 EVIDENCE_HEADER: Final = "X-Evidence"
 MODES: Final[dict[str, VerifyMode]] = {"off": "off", "annotate": "annotate", "mark": "mark"}
 MARK_WAIT_S: Final = 0.025  # A stream waits at most so long for the verdict on a sentence, once at its end.
-MAX_MARKERS_CHARS: Final = 200  # of markers that are still being written behind a sentence
+MAX_MARKERS_CHARS: Final = 200  # of markers that are still being written after a sentence
 MAX_LINE_CHARS: Final = 4000  # A longer line has marks at its end alone.
 
 STOPS: Final = re.compile(r"[.!?…。！？]")
 _OPENING: Final = ("[", "【", "(", "<")
-# What belongs to a sentence behind its full stop: the target of a link that it ends, closing signs, and markers.
-_BEHIND: Final = re.compile(
+# What belongs to a sentence after its full stop: the target of a link that it ends, closing characters, and markers.
+_AFTER: Final = re.compile(
     r"(?:\]\([^()\s]{0,500}\)|[.!?…。！？*_~\"'”’»`)\]]"
     r"|[ \t]?(?:[\[【(][^\[\]()【】\n]{1,60}[\])】](?:\([^()\s]{1,500}\))?|[¹²³⁰⁴-⁹]{1,3}))*"
 )
@@ -94,7 +94,7 @@ class VerifiedAnswer:
         self._line_start = 0
         self._marked_up_to = 0
         self._marks: list[tuple[int, str]] = []  # with their places in the answer
-        self._fence = ""  # that the current line stands in, in the mode `mark`
+        self._fence = ""  # that the current line is in, in the mode `mark`
         self._is_data: bool | None = None  # known with the first sign of the answer
 
     @property
@@ -108,7 +108,7 @@ class VerifiedAnswer:
         return _insert("".join(self._parts), 0, self._list_insertions())
 
     async def add(self, text: str) -> str:
-        """Take the next text of a stream, and return it, with marks behind the sentences that it ends."""
+        """Take the next text of a stream, and return it, with marks after the sentences that it ends."""
         if not self.is_marked:
             self._add_answer(text)
             return text
@@ -179,7 +179,7 @@ class VerifiedAnswer:
     async def finish(self, *, calls_tools: bool = False) -> str:
         """Check the whole answer when its stream has ended. Returns the mark of the last sentence.
 
-        There is none if the answer `calls_tools`: a text behind the calls would be a further part of the message.
+        There is none if the answer `calls_tools`: a text after the calls would be a further part of the message.
         """
         self.is_finished = True
         if self.is_marked:
@@ -232,7 +232,7 @@ class VerifiedAnswer:
     async def _check(self, *, is_streamed: bool, is_marked: bool) -> None:
         text = "".join(self._parts)
         evidence = await self._service.check(text, self._given)
-        if is_marked and is_streamed:  # Only behind the last sentence a mark can still stand.
+        if is_marked and is_streamed:  # A mark can still follow only the last sentence.
             last = [sentence for sentence in evidence.sentences[-1:] if sentence.end > self._marked_up_to]
             made = _leave_code(text, _make_marks(text, last))
             self._marks += [(len(text), mark) for place, mark in made if not text[place:].strip()]
@@ -242,7 +242,7 @@ class VerifiedAnswer:
         self.evidence = _shift(evidence, [(0, self._taken_back), *inserted])
 
     async def _mark_sentences(self, sent: int, until: float) -> list[tuple[int, str]]:
-        """Return the marks of the sentences that have ended in the current line, at or behind the place `sent`."""
+        """Return the marks of the sentences that have ended in the current line, at or after the place `sent`."""
         done, end = max(0, self._marked_up_to - self._line_start), self._find_end()
         if end <= done:
             return []
@@ -283,7 +283,7 @@ class VerifiedAnswer:
         ]
 
     def _find_end(self) -> int:
-        """Return where the last complete sentence of the current line ends, with the markers behind it, or 0."""
+        """Return where the last complete sentence of the current line ends, with the markers after it, or 0."""
         line = self._line
         if self._is_data or self._fence or len(line) > MAX_LINE_CHARS or _FENCE.match(line):
             return 0
@@ -293,7 +293,7 @@ class VerifiedAnswer:
         complete += [link.end() for link in _STOP_IN_LINK.finditer(line)] if "](" in line else []
         if not complete:
             return 0
-        end = _BEHIND.match(line, max(complete)).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
+        end = _AFTER.match(line, max(complete)).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
         following = line[end:].lstrip()
         is_open = not following or (following.startswith(_OPENING) and len(following) <= MAX_MARKERS_CHARS)
         return 0 if is_open else end
@@ -372,12 +372,12 @@ async def _end(event: ChatDone, answer: VerifiedAnswer) -> AsyncGenerator[ChatEv
 
 
 def _make_marks(text: str, sentences: Sequence[VerifiedSentence]) -> list[tuple[int, str]]:
-    """Return the marks of sentences, each with its place: behind what belongs to the sentence, in its line and its cell."""
+    """Return the marks of sentences, each with its place: after what belongs to the sentence, in its line and its cell."""
     marks = []
     for sentence in sentences:
         if sentence.finding is None:
             continue
-        place = _BEHIND.match(text, sentence.end).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
+        place = _AFTER.match(text, sentence.end).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
         while place > sentence.start and text[place - 1] in _TRAILING:
             place -= 1
         marks.append((place, f" {MARKS[sentence.finding]}"))
@@ -385,7 +385,7 @@ def _make_marks(text: str, sentences: Sequence[VerifiedSentence]) -> list[tuple[
 
 
 def _leave_code(text: str, marks: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return the marks that stand in no code. A text in JSON gets none."""
+    """Return the marks that are in no code. A text in JSON gets none."""
     if text.lstrip().startswith(_DATA):
         return []
     kept, waiting, at, fence = [], deque(marks), 0, ""
@@ -401,7 +401,7 @@ def _leave_code(text: str, marks: Sequence[tuple[int, str]]) -> list[tuple[int, 
 
 
 def _read_fence(fence: str, line: str) -> str:
-    """Return the fence of the code that goes on behind a line, or an empty text."""
+    """Return the fence of the code that continues after a line, or an empty text."""
     found = _FENCE.match(line)
     if found is None or (fence and not (found[1].startswith(fence) and not found[2].strip())):
         return fence
@@ -421,7 +421,7 @@ def _find_code(line: str) -> list[tuple[int, int]]:
 
 
 def _blank_citations(line: str) -> str:
-    """Return the line with blanks in place of its citations, except for the words of its links."""
+    """Return the line with spaces instead of its citations, except for the words of its links."""
     return _CITATION.sub(_blank_citation, line)
 
 

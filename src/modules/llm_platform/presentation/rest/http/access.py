@@ -223,7 +223,7 @@ def _make_caller(number: int, label: str | None, secret: str) -> Caller:
 def is_limited(path: str) -> bool:
     """Return whether requests of a path count for the rate limits.
 
-    The texts behind quotes do not: they are in memory, and a page that shows an answer gets all of them at once.
+    The texts after quotes do not: they are in memory, and a page that shows an answer gets all of them at once.
     """
     is_source = path.startswith("/research/") and "/sources/" in path
     is_model = any(path == models or path.startswith(f"{models}/") for models in LISTS_OF_MODELS)

@@ -25,7 +25,7 @@ HTTP_LINGER_S: Final = (
 )
 LINGER_MAX_BYTES: Final = 16 << 20  # discarded meanwhile
 WRITE_TIMEOUT_S = 30.0  # longest time in which the client takes no byte
-MAX_WAITING: Final = 8  # pipelined requests behind the one that is answered
+MAX_WAITING: Final = 8  # pipelined requests after the one that is answered
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -39,7 +39,7 @@ class HttpConnection(HttpToolsProtocol):
     - An offer to upgrade is declined (RFC 9110, 7.8): there is no other protocol. The parser would take the body of such a
       request, which Java's client sends with every POST, for that protocol. A new parser therefore gets the parsed head
       without the offer. The received bytes are never edited.
-    - A client that takes no byte of an answer for WRITE_TIMEOUT_S is disconnected by the kernel, also behind `close`.
+    - A client that takes no byte of an answer for WRITE_TIMEOUT_S is disconnected by the kernel, also after `close`.
     """
 
     _head_timer: asyncio.TimerHandle | None = None
@@ -229,7 +229,7 @@ class HttpConnection(HttpToolsProtocol):
 
 
 class _PipelineFlow(FlowControl):
-    """Does not resume reading while a pipelined request waits, although uvicorn resumes it behind every response."""
+    """Does not resume reading while a pipelined request waits, although uvicorn resumes it after every response."""
 
     def __init__(self, connection: HttpConnection, transport: asyncio.Transport) -> None:
         super().__init__(transport)

@@ -34,7 +34,7 @@ def make_stored_response(
 
 
 def know_questions(request: Request, value: BaseModel) -> None:
-    """Redact no secret that stands in what the caller sent for these research runs, threads and watches."""
+    """Redact no secret that is in what the caller sent for these research runs, threads and watches."""
     lists = (getattr(value, name, ()) for name in ("researches", "threads", "watches"))
     stored = (value, *(one for found in lists for one in found))
     texts = [getattr(one, name, "") for one in stored for name in ("query", "title")]

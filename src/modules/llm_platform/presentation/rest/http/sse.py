@@ -132,7 +132,7 @@ class EventStream(Response):
 
     `head` is sent before the first event, unless it is b"". Stored events have their own numbers, as `Last-Event-ID` of a later
     request. GuardMiddleware turns an error into the last part, as `fail` says. Without it the stream just ends: clients
-    connect again and go on after the last event.
+    connect again and continue after the last event.
     """
 
     media_type = MEDIA_TYPE

@@ -25,7 +25,7 @@ from modules.llm_platform.presentation.rest.compat.verified_answers import Verif
 CITED: Final = ("supported", "partial")  # verdicts of a citation: what the quote bears out, whole or in part
 OPAQUE_CHARS: Final = 24
 
-_MARKERS = re.compile(r"(?:[^\S\n]*\[\d{1,4}\])*[.!?…。！？]*\s*")  # markers and stops behind a cited sentence
+_MARKERS = re.compile(r"(?:[^\S\n]*\[\d{1,4}\])*[.!?…。！？]*\s*")  # markers and stops after a cited sentence
 
 Block = dict[str, Any]
 
@@ -34,7 +34,7 @@ class MessageBlocks:
     """The blocks of one answer, from the events of its research run in their order.
 
     Each search is a `server_tool_use` with its results. Sources that no search found, such as sources of an earlier answer,
-    stand in a pair of their own. The text comes last, when its citations are verified: they belong inside its blocks.
+    are in a pair of their own. The text comes last, when its citations are verified: they belong inside its blocks.
 
     - `is_json` is True if the text is the `output` as JSON, in one block.
     - `tool` is the client's tool that is called with that `output` as input, or empty.
@@ -72,7 +72,7 @@ class MessageBlocks:
             case events.Token() | events.Reset():
                 return  # the text follows when its citations are verified
             case events.Failed():
-                return  # an error is no block
+                return  # an error is not a block
             case _:
                 assert_never(event)
 
@@ -175,8 +175,8 @@ def _split_sentences(response: ResearchResponse) -> Iterator[tuple[int, int, lis
     """Yield the cited sentences in their order, each up to the next text, with their citations."""
     in_order = sorted(response.citations, key=lambda citation: (citation.start, citation.end))
     for (start, end), citations in groupby(in_order, key=lambda citation: (citation.start, citation.end)):
-        behind = _MARKERS.match(response.synthesis, end)
-        yield start, behind.end() if behind else end, list(citations)
+        markers = _MARKERS.match(response.synthesis, end)
+        yield start, markers.end() if markers else end, list(citations)
 
 
 def _build_cited_block(

@@ -105,7 +105,7 @@ def _read_reply(blocks: Sequence[ContentBlock]) -> Turn:
 
 
 def _read_turns(blocks: Sequence[ContentBlock], field: str) -> Iterator[Turn]:
-    """Yield the results of tools, each a turn of its own right behind the calls, then what the user says and shows."""
+    """Yield the results of tools, each a turn of its own right after the calls, then what the user says and shows."""
     parts: list[Turn] = []
     for position, block in enumerate(blocks):
         if block.type != "tool_result":

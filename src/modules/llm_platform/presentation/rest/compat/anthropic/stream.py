@@ -228,7 +228,7 @@ class ChatStream(_MessageStream):
         return self._call >= 0 and not _is_complete(self._arguments)
 
     def _cite(self) -> bytes:
-        """Return the citations of a text that was checked. They stand in its last block, while that is open."""
+        """Return the citations of a text that was checked. They are in its last block, while that is open."""
         citations = list_checked_citations(self._checked, self._head.request_id) if self._kind == "text" else ()
         return b"".join(self.delta({"type": "citations_delta", "citation": citation}) for citation in citations)
 

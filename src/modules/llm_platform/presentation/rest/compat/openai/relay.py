@@ -107,7 +107,7 @@ async def _relay_events(
                 await answer.add(part.text)
             async for events in _mark_events(raw, answer):
                 held += events
-                if held.endswith(_EVENT_ENDS):  # A heartbeat must not stand inside an event.
+                if held.endswith(_EVENT_ENDS):  # A heartbeat must not be inside an event.
                     yield RelayedPart(raw=bytes(held))
                     held.clear()
         else:
@@ -187,7 +187,7 @@ def add_evidence(raw: bytes, answer: VerifiedAnswer, marked: str | None) -> byte
 def _insert_annotations(
     text: str, message: tuple[int, int], annotations: Sequence[Mapping[str, Any]]
 ) -> list[tuple[int, int, bytes]]:
-    """Return where annotations go: behind the last field of the message, or in place of an empty list of the service."""
+    """Return where annotations go: after the last field of the message, or instead of an empty list of the service."""
     known = _find_member(text, message[0], "annotations")
     if annotations and known is None:
         return [(message[1] - 1, message[1] - 1, b',"annotations":' + _encode(annotations))]
@@ -272,7 +272,7 @@ def _split_done(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def _make_events(raw: bytes) -> bytes:
-    """Return the events of the service. One JSON object in place of a stream becomes a chunk with all its fields."""
+    """Return the events of the service. One JSON object instead of a stream becomes a chunk with all its fields."""
     start = raw.lstrip(_BLANK)
     if not start.startswith(b"{") or not (answer := _read_json(_decode(start))):
         return raw

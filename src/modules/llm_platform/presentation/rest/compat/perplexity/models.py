@@ -34,7 +34,7 @@ EFFORTS: Final[Mapping[str, Depth]] = {
 
 
 def find_depth(name: str) -> Depth | None:
-    """Return the depth for a model, a preset or an effort, or None for another name. A version behind @ changes nothing."""
+    """Return the depth for a model, a preset or an effort, or None for another name. A version after @ changes nothing."""
     return EFFORTS.get(name.partition("@")[0].removeprefix("perplexity/"))
 
 
