@@ -43,8 +43,8 @@ class Question:
     """A question and its key.
 
     - `facts`: of each a right answer has one spelling. None: the pages do not answer it.
-    - `wrong`: a right answer has none of these.
-    - `outdated`: a right answer has none of these in a sentence that does not speak of the past.
+    - `wrong`: a right answer has none of them.
+    - `outdated`: a right answer has none of them in a sentence that does not speak of the past.
     - `pages`: where the facts stand.
     """
 

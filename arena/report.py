@@ -36,7 +36,7 @@ class Tally:
     sentences: int = 0
     cited: int = 0
     hold: int = 0
-    cites: int = 0  # addresses behind sentences
+    cites: int = 0  # addresses after sentences
     invented: int = 0  # of which the frozen web has no page
     tokens: dict[str, int] = field(default_factory=dict)
     cached_tokens: int = 0

@@ -1,12 +1,12 @@
 """The arena: players answer questions over a frozen web, and a table says who was right and at what price.
 
-    python -m arena.run                        all players and questions; stop it at any time, it goes on where it was
+    python -m arena.run                        all players and questions; stop it at any time, it continues where it was
     python -m arena.run --quick                ten questions, two players
     python -m arena.run --players ours-quotes,langchain --limit 12
     python -m arena.run --more                 forty further questions, written later, that no change was made with
     python -m arena.run --table                only the table of what was answered so far
     python -m arena.run --strangers            only who tried to reach which other servers
-    python -m arena.run --check                only whether each fact stands in its pages
+    python -m arena.run --check                only whether each fact is in its pages
 
 Environment: ARENA_MODEL_URL and ARENA_MODEL (an OpenAI-compatible address and the model's name; without it only players that
 need no model play), ARENA_MODEL_KEY, ARENA_HOME (environments, pages and outcomes; ~/.cache/llm-platform-arena), ARENA_DOCS (the

@@ -156,7 +156,7 @@ class ArenaServer:
             return web.json_response({"error": {"message": "no JSON"}}, status=400)
         if request.path.endswith("/embeddings"):
             return await self._make_embeddings(body)
-        # A call may come with the prompt's tokens in place of text; no player sends them.
+        # A call may come with the prompt's tokens instead of text; no player sends them.
         body |= {"model": self._model, "temperature": 0, "seed": SEED}
         body.pop("top_p", None)
         limits = [body.pop(name) for name in ("max_tokens", "max_completion_tokens") if body.get(name)]
@@ -228,7 +228,7 @@ class ArenaServer:
 
 
 def _article(result: dict[str, Any]) -> str:
-    """Return a result as SearXNG's theme `simple` writes it, which some clients read in place of the JSON."""
+    """Return a result as SearXNG's theme `simple` writes it, which some clients read instead of the JSON."""
     url, title, content = (html.escape(result[name]) for name in ("url", "title", "content"))
     return (
         f'<article class="result result-default category-general"><a href="{url}" class="url_header"></a>'

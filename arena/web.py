@@ -5,7 +5,7 @@
 - ARENA_PAGES: folders of HTML, or JSON lines with an address and HTML, or with a title and a text.
 
 A page of the arena is `=== host/path`, lines of `name: value`, then Markdown. `slow: 6` waits six seconds. `broken` is `500`
-(an error), `cut` (the connection ends within the page), `loop` (redirects to itself) or `garbage` (bytes that are no text).
+(an error), `cut` (the connection ends within the page), `loop` (redirects to itself) or `garbage` (bytes that are not text).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def attack(server: AttackedServer, seconds: float, connections: int) -> tuple[fl
         for ready in select.select([], list(unsent), [], 0.25)[1]:
             try:
                 count = ready.send(unsent[ready])
-            except OSError:  # the server closed the connection: a new one goes on
+            except OSError:  # the server closed the connection: a new one continues
                 del unsent[ready]
                 ready.close()
                 unsent[_connection(server.port)] = REQUESTS

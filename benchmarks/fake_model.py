@@ -13,7 +13,7 @@ from benchmarks.fake_content import prose
 CHARS_A_TOKEN = 4
 ANSWER_TOKENS = 400
 SUMMARY_TOKENS = 120
-EDGE_CHARS = 3000  # an instruction stands at the beginning or at the end of a prompt
+EDGE_CHARS = 3000  # an instruction is at the beginning or at the end of a prompt
 TOPIC_WORDS = 8
 ASPECTS = ("background", "results in practice", "limits")
 SUB_QUESTION, QUERY = "ПОДЗАПРОС:", "ЗАПРОС:"  # the prefixes that answers bear their lines with

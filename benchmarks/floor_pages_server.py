@@ -1,4 +1,4 @@
-"""The floor that reads pages, behind HTTP: as many pages as ours, their text in the prompt, the model read as a stream.
+"""The floor that reads pages, over HTTP: as many pages as ours, their text in the prompt, the model read as a stream.
 
 uvicorn benchmarks.floor_pages_server:app       FLOOR_PAGES=0 reads none
 

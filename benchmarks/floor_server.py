@@ -1,4 +1,4 @@
-"""The floor behind HTTP: FastAPI, one pooled client, no policy.    uvicorn benchmarks.floor_server:app"""
+"""The floor over HTTP: FastAPI, one pooled client, no policy.    uvicorn benchmarks.floor_server:app"""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def orders(count: int, seed: int) -> list[str]:
-    """Return which variant stands first in each question: each one in half of them, so that reading order favours neither."""
+    """Return which variant is first in each question: each one in half of them, so that reading order favours neither."""
     firsts = [VARIANTS[number % 2] for number in range(count)]
     random.Random(seed).shuffle(firsts)  # for fairness, not for secrecy
     return firsts

@@ -1,6 +1,6 @@
 """The sheet of a blind comparison: how it is written, and how a filled-in one is read.
 
-Whatever an answer says stands behind `> `, so that no line of it can be taken for a line of the form.
+Whatever an answer says is after `> `, so that no line of it can be taken for a line of the form.
 """
 
 from __future__ import annotations

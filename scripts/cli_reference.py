@@ -50,7 +50,7 @@ def reference() -> str:
 
 
 def commands(group: object, *above: str) -> Iterator[tuple[str, ...]]:
-    """Yield every command, those of a group behind it."""
+    """Yield every command, those of a group after it."""
     for name, command in getattr(group, "commands", {}).items():
         yield (*above, name)
         yield from commands(command, *above, name)

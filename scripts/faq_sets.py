@@ -30,13 +30,13 @@ LEAST_ANSWER = 12  # words: less is a reference to somewhere else
 LEAST_WORDS = 8  # a shorter section answers nothing
 QUESTION_WORDS = 4  # at least
 QUESTION_CHARS = 250
-LISTED_CHARS = 300  # a longer line is no entry of a table of contents
+LISTED_CHARS = 300  # a longer line is not an entry of a table of contents
 
 _LEFT_OUT = re.compile(r"_sources|_modules|genindex|py-modindex|zsh-common/html/(?:FAQ|The-Zsh-FAQ)\.html|ffmpeg/api/")
 _HEADING = re.compile(r"(#{1,6}) +(.*)")
 _NUMBER = re.compile(r"^\(?[A-Z]?\d+(?:\.\d+)*[.:)]*\s+")
 _ENTRY = re.compile(r"^\s*(?:[-*•]\s*)?(?:\(?[A-Z]?\d+(?:\.\d+)*[.:)]*\s+)?")
-# Pages whose questions are no headings.
+# Pages whose questions are not headings.
 _ASKED = {"gitfaq.html": re.compile(r"(.{1,118}\?)$"), "sqlite3/faq.html": re.compile(r"\(\d+\) (.*)$")}
 
 
@@ -52,7 +52,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Section:
-    """A section, and the title of the page that it stands on."""
+    """A section, and the title of the page that it is on."""
 
     title: str
     text: str
@@ -150,7 +150,7 @@ def _question_pattern(name: str) -> re.Pattern[str] | None:
 
 
 def _sections(text: str, asked: re.Pattern[str] | None, *, asks: bool = True) -> Iterator[tuple[str | None, str]]:
-    """What stands below each heading, with the question that the heading was where the page asks any."""
+    """What is below each heading, with the question that the heading was where the page asks any."""
     held: list[str] = []
     question: str | None = None
     in_code = False

@@ -142,7 +142,7 @@ def fit(claims: Sequence[Labelled]) -> Array:
 
 
 def score_of(claim: Labelled, fitted: Array) -> float:
-    """Return the probability of the least likely sentence; one that stands in the source word for word is certain."""
+    """Return the probability of the least likely sentence; one that is in the source word for word is certain."""
     found = 1 / (1 + np.exp(-np.clip(fitted[0] + claim.features @ fitted[1:], -30, 30)))
     return float(np.where(claim.verbatim, 1.0, found).min())
 

@@ -1,6 +1,6 @@
 """The column `limit` of the tables of fields in docs/reference/http.md and mcp.md, made from the models of the requests.
 
-A table with this column stands below one of the headings that are listed here. Its rows are written by hand, and each cell of
+A table with this column is below one of the headings that are listed here. Its rows are written by hand, and each cell of
 the column is the limit of the field that its row names.
 """
 
@@ -50,7 +50,7 @@ def _with_limit(row: str, fields: Mapping[str, Any]) -> str:
 
 def limit_of(schema: Mapping[str, Any]) -> str:
     """Return the bounds of a field in words, such as `at most 20 entries of at most 2,000 characters`; empty without any."""
-    [accepted, *_] = schema.get("anyOf", [schema])  # behind it stands null
+    [accepted, *_] = schema.get("anyOf", [schema])  # null follows it
     if accepted.get("type") == "array":
         entries, each = _range(accepted.get("minItems"), accepted.get("maxItems")), limit_of(accepted["items"])
         return f"{entries} entries" + (f" of {each}" if each else "")

@@ -4,7 +4,7 @@
     python scripts/manual_answers.py build/manuals --held-back  those to the questions that are held back
     python scripts/manual_answers.py --packages                 which packages of Debian have the manuals
 
-The rubric stands above the questions, in manual_questions.txt. The manuals belong to others and are not kept in this
+The rubric is above the questions, in manual_questions.txt. The manuals belong to others and are not kept in this
 repository: scripts/debian_docs.sh fetches them.
 """
 

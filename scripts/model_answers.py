@@ -2,14 +2,14 @@
 
     python scripts/model_answers.py FOLDER                         quotes, without a model
     python scripts/model_answers.py FOLDER --model NAME=URL ...    also models at OpenAI-compatible addresses
-    python scripts/model_answers.py FOLDER --check                 whether each fact stands in its page
+    python scripts/model_answers.py FOLDER --check                 whether each fact is in its page
     python scripts/model_answers.py --packages                     which packages of Debian have the manuals
 
 NAME is sent as the model, LLM_API_KEY as the key. Other settings come from the environment. The manuals belong to others and
 are not kept in this repository: scripts/debian_docs.sh fetches them.
 
 A line of model_questions.jsonl holds a question, its manual, the page that answers it, and the facts that a right answer has:
-each a figure or a name, with its spellings separated by `|`. A fact that stands beside something wrong counts as right.
+each a figure or a name, with its spellings separated by `|`. A fact that is beside something wrong counts as right.
 """
 
 from __future__ import annotations

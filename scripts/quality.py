@@ -110,7 +110,7 @@ def _rows(name: str) -> list[dict[str, Any]]:
 
 
 def _of_documentation(source: str, prefix: str = "") -> list[Pair]:
-    """Return the pairs about passages of manuals. `source` is made of the passage's `text`, `before` and `behind`."""
+    """Return the pairs about passages of manuals. `source` is made of the passage's `text`, `before` and `after`."""
     passages = {row["passage"]: source.format_map(row) for row in _rows("documentation_passages.jsonl")}
     rows = [(row.pop("passage"), row) for row in _rows("documentation_pairs.jsonl")]
     return [Pair(**{**row, "id": prefix + row["id"]}, source=passages[name].strip()) for name, row in rows]
@@ -118,7 +118,7 @@ def _of_documentation(source: str, prefix: str = "") -> list[Pair]:
 
 def _on_pages() -> list[Pair]:
     """Sentences about whole pages. `padding` says how many characters of other texts stand around the page's own, before
-    and behind it; `stray` is the wrong fact as it stands elsewhere on the same page."""
+    and after it; `stray` is the wrong fact as it is elsewhere on the same page."""
     rows = [json.loads(line) for line in (PAIRS / "page_pairs.jsonl").read_text(encoding="utf-8").splitlines()]
     names = dict.fromkeys((pair["page"], pair["language"]) for pair in rows)
     pages = {name: (PAIRS / "pages" / f"{name}.txt").read_text(encoding="utf-8").strip() for name, _ in names}
@@ -188,7 +188,7 @@ def _verbatim(pairs: Iterable[Pair]) -> Iterable[bool]:
     for source, language, title in sorted({(pair.source, pair.language, pair.title) for pair in pairs}):
         for start, end in split_sentences(source, language):
             citations = _checker(source, language, title).check(f"{source[start:end]} [1]").citations
-            if citations and any(map(str.isalnum, source[start:end])):  # a rule or a line of code is no sentence
+            if citations and any(map(str.isalnum, source[start:end])):  # a rule or a line of code is not a sentence
                 yield citations[-1].verdict == "supported"
 
 

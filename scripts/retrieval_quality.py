@@ -1,6 +1,6 @@
 """How well indexed documents are found: nDCG@10 and recall@5 over labelled questions, by keywords only and hybrid.
 
-    python scripts/retrieval_quality.py          figures, and the questions whose answers stand in no passage any more
+    python scripts/retrieval_quality.py          figures, and the questions whose answers are in no passage any more
 
 The text is this repository's documentation and the language reference that comes with Python (pydoc's topics), cut as it is
 when it is indexed. A passage answers a question when it holds one of its phrases. The figures depend on both texts and so
@@ -9,7 +9,7 @@ move a little with the version of Python; what they compare is found in the same
 The questions are in two halves, told apart by a hash of their words. What was tuned on what: the removal of stop words and
 the fusion were chosen on all of them, before they were divided; plain means, headings before each passage, words without
 endings, the weight of length and how much longer than usual a passage may be with all figures in sight, those of sets of
-other FAQs among them (docs/explanation/searching.md). So no half is unseen, and the held-back one is no proof that others'
+other FAQs among them (docs/explanation/searching.md). So no half is unseen, and the held-back one is not a proof that others'
 questions are answered as well; it shows when a later change helps the tuned half alone.
 """
 
@@ -48,7 +48,7 @@ RECALLED = 5
 
 @dataclass(frozen=True)
 class Labelled:
-    """A question, and phrases one of which stands in each passage that answers it."""
+    """A question, and phrases one of which is in each passage that answers it."""
 
     question: str
     answers: tuple[str, ...]

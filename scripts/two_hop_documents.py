@@ -4,7 +4,7 @@
 
 The documents are 36 chains of four, in three kinds in turn (Markdown, HTML, text): the first names the bridge, the second has
 the answer, and two are about things with similar words. Twelve of the chains have a question, in words of its own. An answer is
-right when it stands in a sentence whose citation is supported. The words are made up, and no rule was chosen on this set.
+right when it is in a sentence whose citation is supported. The words are made up, and no rule was chosen on this set.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ def _lay_out(paragraph: str, chance: random.Random) -> str:
 
 
 def _write_otherwise(text: str, chance: random.Random) -> str:
-    """Return the text with other signs: typographic quotes and blanks, figures with and without a separator."""
+    """Return the text with other characters: typographic quotes and spaces, figures with and without a separator."""
     if chance.random() < 0.3:
         text = text.replace("'", "’").replace(" - ", " – ")
     if chance.random() < 0.3:

@@ -1,6 +1,6 @@
 """Sets of claims (AttributionBench, WiCE, SciFact, Factcheck-GPT, LFQA): verdicts against the labels of people.
 
-A row has `id`, `claim`, `source`, `label` (supported, partial, unsupported), and maybe `title`. A claim gets a marker behind
+A row has `id`, `claim`, `source`, `label` (supported, partial, unsupported), and maybe `title`. A claim gets a marker after
 each of its sentences; its verdict is that of its worst sentence.
 """
 

@@ -2,7 +2,7 @@
 
     python -m scripts.support_model.paraphrase OUT.jsonl --server http://127.0.0.1:9001 --minutes 60 FILE…
 
-Each FILE is a gzip of JSON lines {"name", "origin", "sentences": [window of neighbouring sentences]}. A run goes on where
+Each FILE is a gzip of JSON lines {"name", "origin", "sentences": [window of neighbouring sentences]}. A run continues where
 the file ends; about half of a 1.5B model's sentences are kept.
 """
 
@@ -46,7 +46,7 @@ def list_names(text: str) -> set[str]:
 
 
 def is_faithful(said: str, window: str) -> bool:
-    """Numbers and names of the new sentence stand in the passage, and it has neither a list nor a remark."""
+    """Numbers and names of the new sentence are in the passage, and it has neither a list nor a remark."""
     if not 5 <= len(said.split()) <= 45 or re.search(r"[\n*#:]|\b(?:passage|sentence|rewritten|paraphras)", said, re.I):
         return False
     if not set(NUMBER.findall(said)) <= set(NUMBER.findall(window)):

@@ -25,9 +25,9 @@ FREE = {
     "manuals": 12000,
     "packages": 12000,
     "verses": 3000,
-}  # pairs of the first stage that stand beside other passages
+}  # pairs of the first stage that are beside other passages
 CLAPNQ_SENTENCES = 6000
-BESIDE = 6  # claims of the same passage that one claim stands beside
+BESIDE = 6  # claims of the same passage that one claim is beside
 BATCH = 2000
 
 Pair = dict[str, str]

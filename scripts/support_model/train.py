@@ -4,7 +4,7 @@ A second head reads (question, sentence) → answer: the pairs of the sets in QU
 
     python -m scripts.support_model.train PAIRS.jsonl.gz… BASE OUT --minutes 120 --steps 5500
 
-A run keeps its weights, optimizer and place in OUT every 200 steps and goes on from there; the same seed and pairs give the
+A run keeps its weights, optimizer and place in OUT every 200 steps and continues from there; the same seed and pairs give the
 same order. BASE holds config.json, tokenizer.json and model.safetensors, whose digests are checked.
 """
 
