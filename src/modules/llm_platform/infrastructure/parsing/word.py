@@ -16,6 +16,8 @@ MAX_COLUMNS = 63  # Columns of a table, as in Word.
 
 _SKIPPED = ("Fallback", "moveFrom")  # Text that is elsewhere, too, or was.
 _TEXT_BOX = "txbxContent"
+_TABLE_ELEMENTS = ("tbl", "tblLook", "tblHeader", "tr", "tc", "gridSpan")
+_OFF = ("0", "false")
 _CHARACTERS = {"tab": " ", "br": " ", "cr": " ", "noBreakHyphen": "-"}
 _FLAGS = re.compile(r"[0-9A-Fa-f]{4}")
 _FIRST_ROW = 0x0020
@@ -90,19 +92,39 @@ class _Table:
 
 
 @dataclass(slots=True)
-class _Around:
-    """What was read of the paragraph and the tables around a text box."""
+class _Story:
+    """The text of the document or of a text box, as far as it was read.
 
-    paragraphs: list[str]
-    pieces: list[str]
-    rows: list[list[_Cell]]
-    tables: list[_Table]
-    boxed: list[str]
-    mark: str
-    is_hidden: bool
+    - `pieces` and `mark` belong to the open paragraph, and `boxed` are the paragraphs of the text boxes that are anchored in it.
+    - `rows` and `tables` are open; nested ones are last.
+    - `is_hidden` is True within a run that Word does not show.
+    """
+
+    paragraphs: list[str] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+    mark: str = ""
+    boxed: list[str] = field(default_factory=list)
+    rows: list[list[_Cell]] = field(default_factory=list)
+    tables: list[_Table] = field(default_factory=list)
+    is_hidden: bool = False
+
+    def end_paragraph(self) -> None:
+        text = " ".join("".join(self.pieces).split())
+        boxed, self.pieces, self.boxed = self.boxed, [], []
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1].paragraphs += [text, *boxed] if text else boxed
+        else:
+            self.paragraphs += [self.mark + text, *boxed] if text else boxed
+
+    def end_table(self) -> None:
+        """Replace the rows of the table with Markdown if the first one has the names of its columns."""
+        table = self.tables.pop()
+        has_only_rows = len(self.paragraphs) - table.begin == len(table.rows)
+        if has_only_rows and table.names_columns:
+            self.paragraphs[table.begin :] = [table.render()]
 
 
-class _Paragraphs(Xml):
+class _Document(Xml):
     """The paragraphs of a Word document. Headings begin with `#` and list items with `-`. A table is Markdown if its first row
     has the names of its columns. A row of another table is one line. An empty cell keeps its place. The paragraphs of a text box
     follow the paragraph that it is anchored in.
@@ -110,18 +132,17 @@ class _Paragraphs(Xml):
 
     def __init__(self, levels: dict[str, int]) -> None:
         super().__init__()
-        self.paragraphs: list[str] = []
         self._levels = levels
+        self._story = _Story()
+        self._around: list[_Story] = []  # the stories around the open text box, from the document inwards
         self._chars = 0
-        self._pieces: list[str] = []
-        self._rows: list[list[_Cell]] = []  # The open rows: rows of nested tables are last.
-        self._tables: list[_Table] = []  # The open tables: nested ones are last.
         self._open_cells = 0
-        self._in_text = self._hidden = self._raised = False
-        self._skipped = 0  # The number of open elements of _SKIPPED.
-        self._mark = ""
-        self._boxed: list[str] = []  # The text boxes in the open paragraph.
-        self._around: list[_Around] = []  # One for each open text box.
+        self._in_text = self._is_raised = False
+        self._skipped = 0  # the number of open elements of _SKIPPED
+
+    @property
+    def paragraphs(self) -> list[str]:
+        return self._story.paragraphs
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if name in _SKIPPED:
@@ -129,111 +150,102 @@ class _Paragraphs(Xml):
         elif self._skipped:
             return
         elif name == _TEXT_BOX:
-            self._open_box()
-        elif name == "tbl":
-            self._tables.append(_Table(len(self.paragraphs)))
-        elif name == "tblLook" and self._tables:
-            self._tables[-1].has_heading_style = _formats_first_row(attributes)
-        elif name == "tblHeader" and self._tables and not self._tables[-1].rows:
-            self._tables[-1].has_heading_row = attributes.get("val") not in ("0", "false")
+            self._around.append(self._story)
+            self._story = _Story(is_hidden=self._story.is_hidden)
+        elif name in _TABLE_ELEMENTS:
+            self._start_in_table(name, attributes)
+        else:
+            self._start_in_paragraph(name, attributes)
+
+    def _start_in_table(self, name: str, attributes: dict[str, str]) -> None:
+        rows, tables = self._story.rows, self._story.tables
+        if name == "tbl":
+            tables.append(_Table(len(self._story.paragraphs)))
         elif name == "tr":
-            self._rows.append([])
-        elif name == "tc" and self._rows:
-            self._rows[-1].append(_Cell())
+            rows.append([])
+        elif name == "tblLook" and tables:
+            tables[-1].has_heading_style = _formats_first_row(attributes)
+        elif name == "tblHeader" and tables and not tables[-1].rows:
+            tables[-1].has_heading_row = attributes.get("val") not in _OFF
+        elif name == "tc" and rows:
+            rows[-1].append(_Cell())
             self._open_cells += 1
-        elif name == "gridSpan" and self._rows and self._rows[-1]:
+        elif name == "gridSpan" and rows and rows[-1]:
             span = attributes.get("val", "")
-            self._rows[-1][-1].span = min(int(span), MAX_COLUMNS) if span.isascii() and span.isdecimal() else 1
-        elif name == "p":
-            self._mark = ""
-        elif name == "pStyle" and attributes.get("val") in self._levels:
-            self._mark = "#" * self._levels[attributes["val"]] + " "
+            rows[-1][-1].span = min(int(span), MAX_COLUMNS) if span.isascii() and span.isdecimal() else 1
+
+    def _start_in_paragraph(self, name: str, attributes: dict[str, str]) -> None:
+        story, value = self._story, attributes.get("val")
+        if name == "p":
+            story.mark = ""
+        elif name == "pStyle" and value in self._levels:
+            story.mark = "#" * self._levels[value] + " "
         elif name == "numPr":
-            self._mark = self._mark or "- "
+            story.mark = story.mark or "- "
         elif name == "r":
-            self._hidden = self._raised = False
+            story.is_hidden = self._is_raised = False
         elif name == "vertAlign":
-            self._raised = attributes.get("val") == "superscript"
+            self._is_raised = value == "superscript"
         elif name == "vanish":
-            self._hidden = attributes.get("val") not in ("0", "false")
+            story.is_hidden = value not in _OFF
         elif name == "t":
             self._in_text = True
-        elif name in _CHARACTERS and not self._hidden:
-            self._pieces.append(_CHARACTERS[name])
+        elif name in _CHARACTERS and not story.is_hidden:
+            story.pieces.append(_CHARACTERS[name])
 
     def end(self, name: str) -> None:
+        story = self._story
         if name in _SKIPPED:
             self._skipped -= 1
         elif self._skipped:
             return
         elif name == _TEXT_BOX:
-            self._close_box()
+            self._end_box()
         elif name == "t":
             self._in_text = False
         elif name == "p":
-            self._end_paragraph()
-        elif name == "tr" and self._rows:
-            self._end_row(self._rows.pop())
-        elif name == "tbl" and self._tables:
-            table = self._tables.pop()
-            has_only_rows = len(self.paragraphs) - table.begin == len(table.rows)
-            if has_only_rows and table.names_columns:
-                self.paragraphs[table.begin :] = [table.render()]
+            story.end_paragraph()
+        elif name == "tr" and story.rows:
+            self._end_row(story.rows.pop())
+        elif name == "tbl" and story.tables:
+            story.end_table()
 
     def finish(self) -> None:
         """End the open paragraph and its text boxes. A document that is too long is not read to its end."""
         while self._around:
-            self._close_box()
-        self._end_paragraph()
+            self._end_box()
+        self._story.end_paragraph()
 
-    def _open_box(self) -> None:
-        self._around.append(
-            _Around(
-                self.paragraphs, self._pieces, self._rows, self._tables, self._boxed, self._mark, is_hidden=self._hidden
-            )
-        )
-        self.paragraphs, self._pieces, self._rows, self._tables, self._boxed, self._mark = [], [], [], [], [], ""
-
-    def _close_box(self) -> None:
-        self._end_paragraph()
-        around, found = self._around.pop(), self.paragraphs
-        self.paragraphs, self._pieces, self._rows = around.paragraphs, around.pieces, around.rows
-        self._tables = around.tables
-        self._boxed, self._mark, self._hidden = around.boxed, around.mark, around.is_hidden
-        self._boxed += found
-
-    def _end_paragraph(self) -> None:
-        text = " ".join("".join(self._pieces).split())
-        boxed, self._pieces, self._boxed = self._boxed, [], []
-        if self._rows and self._rows[-1]:
-            self._rows[-1][-1].paragraphs += [text, *boxed] if text else boxed
-        else:
-            self.paragraphs += [self._mark + text, *boxed] if text else boxed
+    def _end_box(self) -> None:
+        box, self._story = self._story, self._around.pop()
+        box.end_paragraph()
+        self._story.boxed += box.paragraphs
 
     def _end_row(self, row: Sequence[_Cell]) -> None:
         self._open_cells -= len(row)
         if any(cell.paragraphs for cell in row):
             texts = [text for cell in row for text in (" ".join(cell.paragraphs), *[""] * (cell.span - 1))]
-            self.paragraphs.append(" | ".join(texts).strip())
-            if self._tables:
-                self._tables[-1].rows.append(texts)
+            self._story.paragraphs.append(" | ".join(texts).strip())
+            if self._story.tables:
+                self._story.tables[-1].rows.append(texts)
             self._chars += len(" | ") * len(texts)
 
     def text(self, text: str) -> None:
-        if self._in_text and not self._hidden and not self._skipped:
-            before = self._pieces[-1] if self._pieces else ""
-            self._pieces.append(raise_exponent(before, text) if self._raised else text)
+        pieces = self._story.pieces
+        if self._in_text and not self._story.is_hidden and not self._skipped:
+            before = pieces[-1] if pieces else ""
+            pieces.append(raise_exponent(before, text) if self._is_raised else text)
             self._chars += len(text)
 
     @property
     def is_full(self) -> bool:
-        return self._chars > MAX_CHARS or len(self.paragraphs) + self._open_cells > MAX_PARAGRAPHS
+        return self._chars > MAX_CHARS or len(self._story.paragraphs) + self._open_cells > MAX_PARAGRAPHS
 
 
 def _formats_first_row(look: dict[str, str]) -> bool:
     """Return whether a table's style formats its first row: older files have a number of flags instead of the attribute."""
     if "firstRow" in look:
-        return look["firstRow"] not in ("0", "false")
+        return look["firstRow"] not in _OFF
     flags = look.get("val", "")
     return bool(_FLAGS.fullmatch(flags) and int(flags, 16) & _FIRST_ROW)
 
@@ -247,7 +259,7 @@ def _read_docx_parts(archive: Archive) -> Answer:
     styles = _HeadingLevels()
     with suppress(KeyError):  # A document may have no styles.
         styles.read(archive.chunks("word/styles.xml"))
-    reader = _Paragraphs(styles.levels)
+    reader = _Document(styles.levels)
     title = own_title(Elements(archive.part("docProps/core.xml")).title)
     try:
         reader.read(archive.chunks("word/document.xml"))
