@@ -82,6 +82,9 @@ _REPORT_INSTRUCTIONS = (
 # Matches a repetition of the question, which is the last line of the prompt, and the label that models write before an answer.
 _ECHO = re.compile(r"(?:main )?question[*_]*:[^\n]*?(?:\banswer[*_]*:[*_]*|\n)|answer[*_]*:[*_]*", re.I)
 _MARK = re.compile(r"no_answer|no[ -]?answer(?=[^\S\n]*(?:[^\w\s]|\n|\Z))", re.I)
+# Matches what models write after the mark: punctuation, and the numbers of sources, which answer nothing.
+_AFTER_MARK = re.compile(r"\A(?:\[\d{1,4}\]|[\s*_`#>(\"')\].:;,\u2013\u2014-])*")
+_BEGUN_MARKER = re.compile(r"\[\d{0,4}")
 _UNDECIDED_MARK = re.compile(r"no[ -]?answer[^\S\n]*", re.I)
 _LABELS = ("question:", "main_question:", "answer:")
 _MARKS = (*_LABELS, "no_answer", "noanswer")
@@ -193,7 +196,6 @@ class NoAnswerReader:
     """
 
     _OPENING = " \t\r\n*_`#>[(\"'"
-    _CLOSING = _OPENING + ")].:;,-–—"
 
     def __init__(self) -> None:
         self.answered = True
@@ -232,7 +234,9 @@ class NoAnswerReader:
 
     def _remove_mark(self, *, is_complete: bool) -> str:
         while True:
-            text = self._buffer.lstrip(self._OPENING if self.answered else self._CLOSING)
+            text = self._buffer.lstrip(self._OPENING) if self.answered else _AFTER_MARK.sub("", self._buffer)
+            if not is_complete and not self.answered and _BEGUN_MARKER.fullmatch(text):
+                return ""
             if not text or (not is_complete and _may_become(_MARKS if self.answered else _LABELS, text)):
                 return ""
             found = _ECHO.match(text[:MAX_ECHO_CHARS] + "\n" * is_complete) or (
