@@ -87,10 +87,10 @@ async def test_a_local_model_reads_fewer_tokens_of_sources() -> None:
     local, cloud = {"LLM_KIND": "ollama", "LLM_MODEL": "m"}, {"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m"}
     sources = [Source(index=1, title="", url="https://example.org/", text="Pumps move much water every day. " * 2000)]
     for values, least, most in [
-        (local, 800, 1200),
+        (local, 500, 800),
         (cloud, 1900, 2600),
         ({"LLM_PROVIDERS": [{"name": "a", "kind": "ollama", "model": "m", "sources_tokens": 3000}]}, 1400, 2000),
-        ({"LLM_PROVIDERS": [{"name": name, **fields} for name, fields in _PROVIDERS.items()]}, 800, 1200),
+        ({"LLM_PROVIDERS": [{"name": name, **fields} for name, fields in _PROVIDERS.items()]}, 500, 800),
     ]:
         llm = FakeLLM(["Pumps move water [1]."])
         settings = _settings(**values)

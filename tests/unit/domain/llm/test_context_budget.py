@@ -14,6 +14,9 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.llm.context_budget import (
     BRIEF_SHARE,
     ONE_STEP_SHARE,
+    SMALL_BRIEF_TOKENS,
+    SMALL_BUDGET_TOKENS,
+    SMALL_ONE_STEP_TOKENS,
     SOURCES_BUDGET_TOKENS,
     fit_to_budget,
     fit_to_question,
@@ -178,6 +181,22 @@ def test_half_of_the_budget_is_used_if_the_best_passages_may_not_answer(question
     packed = fit_to_question(sources(LONG, f"{LONG}\n\n{PUMP}", WATER), question, 600)
     assert any(PUMP in source.text for source in packed.sources)
     assert 600 * BRIEF_SHARE < sum(tokens(packed.sources)) <= 600 * ONE_STEP_SHARE
+
+
+@for_each(
+    ("question", "most"),
+    [
+        ("On which port does the pump of the north well listen?", SMALL_BRIEF_TOKENS),
+        ("On which port does the pump of the south well listen?", SMALL_ONE_STEP_TOKENS),
+    ],
+)
+def test_a_small_budget_is_for_a_small_model_which_gets_fewer_passages(question: str, most: int) -> None:
+    """More of them distract it. A larger budget is used in its full share."""
+    given_sources = sources(LONG, f"{LONG}\n\n{PUMP}", WATER)
+    packed = fit_to_question(given_sources, question, SMALL_BUDGET_TOKENS)
+    assert any(PUMP in source.text for source in packed.sources)
+    assert most / 2 < sum(tokens(packed.sources)) <= most
+    assert sum(tokens(fit_to_question(given_sources, question, SMALL_BUDGET_TOKENS + 1).sources)) > most
 
 
 def test_sources_that_have_no_word_of_the_question_share_the_budget() -> None:
