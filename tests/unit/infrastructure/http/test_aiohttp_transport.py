@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -198,6 +199,23 @@ class _ClosesAfterItsStream:
             raise ConnectionResetError
         self.answered.add(exchange.writer)
         await exchange.send(CHUNKED)
+
+
+def test_each_event_loop_has_connections_of_its_own() -> None:
+    """A program may call `asyncio.run` several times with one client; the last call closes what the others left."""
+    client = make_client()
+
+    async def ask() -> int:
+        async with serving(json_reply({})) as server:
+            return (await client.get(server.url)).status_code
+
+    async def ask_and_close() -> int:
+        status = await ask()
+        await client.aclose()
+        return status
+
+    assert [asyncio.run(ask()), asyncio.run(ask()), asyncio.run(ask_and_close())] == [200, 200, 200]
+    gc.collect()  # a session that was not closed would warn here
 
 
 async def test_a_request_on_a_dead_connection_is_sent_again_at_once() -> None:

@@ -4,6 +4,7 @@ Requests are sent as httpx2 built them: aiohttp adds no header, follows no redir
 Its failures are raised as errors of httpx2. https://docs.aiohttp.org/en/stable/client_reference.html
 """
 
+import asyncio
 import io
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -44,18 +45,21 @@ _got_reused: ContextVar[bool] = ContextVar("got_reused", default=False)
 class AiohttpTransport(httpx2.AsyncBaseTransport):
     """HTTP/1.1 without a proxy. At most `max_connections` requests run at once, and others wait in the order of their arrival.
 
-    A transport belongs to the event loop of its first request. Idle connections stay open for `keepalive_expiry` seconds, in
-    any number. Servers close idle connections without notice, and llama.cpp's does so after each stream. So a request whose
-    reused connection breaks before the first byte of a response is sent again at once.
+    Each event loop has its own connections, since a program may call `asyncio.run` several times. Idle connections stay open
+    for `keepalive_expiry` seconds, in any number. Servers close idle connections without notice, and llama.cpp's does so after
+    each stream. So a request whose reused connection breaks before the first byte of a response is sent again at once.
     """
 
     def __init__(self, tls: ssl.SSLContext, limits: httpx2.Limits) -> None:
         self._tls = tls
         self._limits = limits
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        session = self._session or self._open()
+        loop = asyncio.get_running_loop()
+        if (session := self._sessions.get(loop)) is None:
+            session = self._open(loop)
+            await self._close_sessions_of_ended_loops()
         body = await request.aread()
         with _translate_errors():
             response = await self._send_with_retry(session, request, body)
@@ -95,11 +99,16 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Close all connections, also the connections of requests that run."""
-        session, self._session = self._session, None
+        await self._close_sessions_of_ended_loops()
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
             await session.close()
 
-    def _open(self) -> aiohttp.ClientSession:
+    async def _close_sessions_of_ended_loops(self) -> None:
+        for loop in [loop for loop in self._sessions if loop.is_closed()]:
+            await self._sessions.pop(loop).close()
+
+    def _open(self, loop: asyncio.AbstractEventLoop) -> aiohttp.ClientSession:
         limits = self._limits
         connector = _Connector(
             ssl=self._tls,
@@ -107,7 +116,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             limit=limits.max_connections or 0,
             keepalive_timeout=limits.keepalive_expiry,
         )
-        self._session = aiohttp.ClientSession(
+        session = self._sessions[loop] = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
@@ -115,7 +124,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             max_line_size=MAX_HEADER_BYTES,
             max_field_size=MAX_HEADER_BYTES,
         )
-        return self._session
+        return session
 
 
 class _Connector(aiohttp.TCPConnector):
