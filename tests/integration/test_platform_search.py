@@ -339,3 +339,31 @@ async def test_a_changed_document_is_found_soon(folder: Path) -> None:
         assert await shows("giraffe", None)
         (folder / "zoo.md").unlink()
         assert await shows("zebra", None)
+
+
+def test_a_platform_serves_one_event_loop_after_another() -> None:
+    """A program without a loop of its own calls `asyncio.run` for each search."""
+
+    wired: LLMPlatform | None = None
+    port = 0
+
+    async def search_and_serve() -> int:
+        nonlocal wired, port
+        async with serving(found("one"), port) as upstream:
+            port = int(upstream.url.rpartition(":")[2])
+            wired = wired or build_platform(Settings(SEARXNG_URL=upstream.url, CACHE_TTL_S=0))
+            return len((await wired.web_search.search(WebSearchRequest(query=QUERY))).results)
+
+    assert [asyncio.run(search_and_serve()) for _ in range(3)] == [1, 1, 1]
+    assert wired is not None
+    asyncio.run(wired.aclose())
+
+
+async def test_a_closed_platform_is_not_opened_again() -> None:
+    """The error says so at once, and not as a failure of each later call."""
+    wired = build_platform(Settings(SEARXNG_URL=DEAD))
+    async with wired:
+        pass
+    with pytest.raises(RuntimeError, match="closed and cannot be opened again"):
+        async with wired:
+            pass

@@ -328,6 +328,7 @@ class Container(ProviderContainer):
         list_documents=Singleton(services.build_document_list, settings, found_documents),
         icons=Singleton(page_readers.build_icon_reader, settings, direct_parts.provider),
         _close=resources.provided.aclose,
+        _is_closed=resources.provided.is_closed,
         _rate_limiter=rate_limiter.provider,
         _reading=Singleton(documents.build_folder_progress, folder_index),
     )

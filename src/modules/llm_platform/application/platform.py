@@ -36,6 +36,11 @@ DocumentTitles = Callable[[int], Awaitable[tuple[str, ...]]]
 
 ListDocuments = Callable[[int], Awaitable[DocumentList]]
 
+CLOSED = (
+    "this platform is closed and cannot be opened again: call build_platform() for each `async with`, and in an application "
+    "for each of its lifespans"
+)
+
 
 async def no_titles(limit: int) -> tuple[str, ...]:
     return ()
@@ -81,6 +86,7 @@ class LLMPlatform:
     list_documents: ListDocuments = field(default=list_no_documents, kw_only=True)
     icons: IIconReader | None = field(default=None, kw_only=True)
     _close: Callable[[], Awaitable[None]] = field(repr=False)
+    _is_closed: Callable[[], bool] = field(default=lambda: False, repr=False)
     _rate_limiter: Callable[[], IRateLimiter | None] = field(default=lambda: None, repr=False)
     _reading: Callable[[], IndexProgress | None] = field(default=lambda: None, repr=False)
 
@@ -99,6 +105,8 @@ class LLMPlatform:
         await self._close()
 
     async def __aenter__(self) -> Self:
+        if self._is_closed():
+            raise RuntimeError(CLOSED)
         return self
 
     async def __aexit__(

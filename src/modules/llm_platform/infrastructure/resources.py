@@ -43,6 +43,7 @@ class Resources:
         self._proxy = settings.UPSTREAM_PROXY
         self._stack = AsyncExitStack()
         self._parsers: ParserPool | None = None
+        self._is_closed = False
 
     def client(self, base_url: str, timeout_s: float, **options: Any) -> httpx2.AsyncClient:
         """Return a pooled client for one upstream. It uses UPSTREAM_PROXY unless the upstream is on loopback."""
@@ -76,7 +77,11 @@ class Resources:
         self._stack.push_async_callback(close)
 
     async def aclose(self) -> None:
+        self._is_closed = True
         await self._stack.aclose()
+
+    def is_closed(self) -> bool:
+        return self._is_closed
 
 
 def get_data_folder(settings: Settings) -> Path:

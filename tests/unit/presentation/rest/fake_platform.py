@@ -410,7 +410,8 @@ def platform_of(
         "tracer": NO_TRACER,
     }
     unused = {field.name: _Service() for field in fields(LLMPlatform)}
-    return LLMPlatform(**{**unused, **parts, "_close": close, "_rate_limiter": lambda: rate_limiter})
+    own = {"_close": close, "_is_closed": lambda: False, "_rate_limiter": lambda: rate_limiter}
+    return LLMPlatform(**unused | parts | own)
 
 
 @cache
