@@ -158,6 +158,20 @@ async def test_texts_of_results_have_no_control_characters() -> None:
     assert second == found[1]
 
 
+async def test_every_text_of_a_result_can_be_sent() -> None:
+    """A provider that names files has names that are not UTF-8, of which no JSON can be made."""
+    half = "caf\udce9"
+    found = WebSearchResponse(
+        query=QUERY,
+        provider="fake",
+        results=(WebSearchResultItem(title=half, url="https://example.org/1", snippet=half, summary=half, source=half),),
+        suggestions=(half,),
+        correction=half,
+    )
+    answer = await WebSearchService(FakeWebSearch(found)).search(search_request())
+    assert answer.model_dump_json().count("caf?") == 6
+
+
 async def test_addresses_of_results_have_no_credentials() -> None:
     """A user name or password in an address is left out; an `@` elsewhere stays."""
     addresses = {

@@ -14,6 +14,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 )
 from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
+from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.domain.untrusted.untrusted_text import CONTROL_CHARACTERS, one_line, remove_controls
 from modules.llm_platform.domain.urls.canonical_url import is_openable, remove_userinfo
 from shared.exceptions import AppException
@@ -105,7 +106,8 @@ class WebSearchService(IWebSearchProvider):
 def _clean(answer: WebSearchResponse) -> WebSearchResponse:
     """Return the answer without what no reader should get: a caller's own provider, or a site, may write anything.
 
-    Results that cannot be opened are dropped; addresses lose their credentials, and texts their control characters.
+    Results that cannot be opened are dropped; addresses lose their credentials, and texts their control characters and what
+    UTF-8 cannot encode.
     """
     changes: dict[str, object] = {}
     results: list[WebSearchResultItem] = []
@@ -113,8 +115,8 @@ def _clean(answer: WebSearchResponse) -> WebSearchResponse:
         if is_openable(item.url):
             optional = (item.summary, item.site_name, item.source, item.published_date)
             texts = "\n".join((item.title, item.snippet, *filter(None, optional)))
-            if "@" in item.url or CONTROL_CHARACTERS.search(texts):
-                cleaned = {name: remove_controls(value) for name, value in item if isinstance(value, str)}
+            if "@" in item.url or CONTROL_CHARACTERS.search(texts) or replace_surrogates(texts) != texts:
+                cleaned = {name: _clean_text(value) for name, value in item if isinstance(value, str)}
                 item = item.model_copy(update={**cleaned, "url": remove_userinfo(item.url)})
             results.append(item)
     if results != list(answer.results):
@@ -125,5 +127,9 @@ def _clean(answer: WebSearchResponse) -> WebSearchResponse:
     return answer.model_copy(update=changes) if changes else answer
 
 
+def _clean_text(text: str) -> str:
+    return remove_controls(replace_surrogates(text))
+
+
 def _clean_hint(text: str) -> str:
-    return one_line(remove_controls(text[:MAX_QUERY_CHARS]))
+    return one_line(_clean_text(text[:MAX_QUERY_CHARS]))
