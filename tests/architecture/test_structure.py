@@ -25,6 +25,8 @@ OUTERMOST_HANDLERS = {  # a file, and what goes on after an unexpected error in 
     f"{PACKAGE}/application/services/watch_worker.py": "watched questions",
     f"{PACKAGE}/application/services/web_search_service.py": "searches by a caller's own provider",
     f"{PACKAGE}/application/services/webhook_service.py": "webhooks of background runs",
+    f"{PACKAGE}/infrastructure/models/own_model.py": "calls of a caller's own language model",
+    f"{PACKAGE}/infrastructure/pages/own_page_reader.py": "pages that a caller's own reader reads",
     f"{PACKAGE}/presentation/cli/exit_codes.py": "commands",
     f"{PACKAGE}/presentation/kafka/worker/handler.py": "requests of Kafka topics",
     f"{PACKAGE}/presentation/mcp/server.py": "MCP messages",

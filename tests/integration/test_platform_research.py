@@ -18,6 +18,7 @@ from modules.llm_platform import (
     AppException,
     ChatMessage,
     ILLMProvider,
+    IPageReader,
     ISynthesizer,
     IWebSearchProvider,
     LLMConfigError,
@@ -37,7 +38,7 @@ from modules.llm_platform import (
 )
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.answer_dtos import SynthesisPart
-from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
+from modules.llm_platform.testing import FakeLLM, FakePageReader, FakeWebSearch, result_item
 from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, CLOSE_TIMEOUT_S, START_TIMEOUT_S, becomes_true
 from shared.config import Settings
 
@@ -566,3 +567,50 @@ async def test_no_key_is_said(caplog: pytest.LogCaptureFixture) -> None:
             told += repr(wired)
         assert KEY not in told
         assert KEY not in caplog.text
+
+
+# --- parts of a caller that break their promises ------------------------------------------------------------------------
+
+
+class _WrongModel(ILLMProvider):
+    name = "wrong"
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[Any]:
+        yield WRITTEN  # a text in place of an LLMToken
+
+
+class _OwnReader(IPageReader):
+    name = "own"
+
+    def __init__(self, outcome: Any) -> None:
+        self._outcome = outcome
+
+    async def read(self, url: str) -> Any:
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+
+@for_each(
+    "part",
+    [
+        {ILLMProvider: FakeLLM([KeyError("choices")])},
+        {ILLMProvider: _WrongModel()},
+        {IPageReader: _OwnReader(OSError("no such page"))},
+        {IPageReader: _OwnReader(None)},
+    ],
+)
+@for_each("depth", ["shallow", "deep", "report"])
+async def test_a_part_of_the_caller_with_a_defect_loses_no_answer(
+    part: dict[type, Any], depth: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The answer has quotes, its `degraded` names a model that failed, and the log has the error."""
+    search = FakeWebSearch([result_item(1, "tides"), result_item(2, "tides")])
+    overrides = {IWebSearchProvider: search, IPageReader: FakePageReader({}), **part}
+    async with build_platform(Settings(STORE_TTL_DAYS=0), overrides=overrides) as wired:
+        request = research_request(query="What does page 1 say about tides?", depth=depth)
+        response = await wired.research.research(request)
+    assert "What page 1 says about tides" in response.synthesis
+    if ILLMProvider in part:
+        assert any("unexpected error" in failed.reason for failed in response.degraded)
+    assert any(record.exc_info for record in caplog.records)

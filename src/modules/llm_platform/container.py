@@ -57,7 +57,9 @@ from modules.llm_platform.infrastructure.limits.upstream_states import make_upst
 from modules.llm_platform.infrastructure.models.from_settings import chat_models, daily_budgets
 from modules.llm_platform.infrastructure.models.from_settings import embedder as embedders
 from modules.llm_platform.infrastructure.models.kinds import find_configuration_error
+from modules.llm_platform.infrastructure.models.own_model import OwnModel
 from modules.llm_platform.infrastructure.pages import from_settings as page_readers
+from modules.llm_platform.infrastructure.pages.own_page_reader import OwnPageReader
 from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.infrastructure.search.from_settings import chain as search
 from modules.llm_platform.infrastructure.stores import from_settings as stores
@@ -484,6 +486,8 @@ _OVERRIDES: Mapping[type, tuple[str, ...]] = {
     IMetrics: ("metrics",),
     ITracer: ("tracer",),
 }
+# What keeps the port's promise about errors for a part of a caller. Searches have it in WebSearchService.
+_GUARDS: Mapping[type, type] = {ILLMProvider: OwnModel, IPageReader: OwnPageReader}
 _BY_NAME = ("search_adapters", "llm_adapters")  # These providers give adapters by their names.
 
 
@@ -491,6 +495,7 @@ def _override(container: Container, port: type, replacement: Any) -> None:
     if port not in _OVERRIDES:
         names = ", ".join(known.__name__ for known in _OVERRIDES)
         raise ValueError(f"{port.__name__} cannot be overridden: choose one of {names}")
+    replacement = _GUARDS.get(port, lambda own: own)(replacement)
     for name in _OVERRIDES[port]:
         value = {replacement.name: replacement} if name in _BY_NAME else replacement
         getattr(container, name).override(Object(value))
