@@ -28,11 +28,11 @@ def open_privately(path: str, flags: int) -> int:
 
 
 def is_absent(file: Path) -> bool:
-    """Return whether there is no such file. A file that cannot be looked up does not count as absent: opening it tells
-    why."""
+    """Return whether there is no such file. A file that cannot be looked up, or whose folder is a file, does not count as
+    absent: opening it tells why."""
     try:
         file.stat()
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return True
     except OSError:
         return False
