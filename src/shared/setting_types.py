@@ -38,6 +38,7 @@ _SMTP_URL = re.compile(r"smtps?://(?:[^\s/?#@\\]*@)?[^\s/?#@\\]+/?")
 _HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[1-9]\d{0,4})?")
 _SECRET_OPTION = re.compile(r"password|passphrase|secret|key\.pem|oauthbearer\.config|user\.info")
 _SEAL_KEY = re.compile(r"[0-9a-fA-F]{64}")
+_LABEL_WITHOUT_KEY = re.compile(r"[A-Za-z0-9_-]{1,32}:")
 _PUBLISHED_SEAL_KEY = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"  # RFC 8032, 7.1, test 1
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -218,6 +219,14 @@ def _split_keys(value: Any) -> Any:
     return [_clean_key(part) for part in _split_list(value)] if isinstance(value, (str, list, tuple)) else value
 
 
+def _check_api_keys(keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+    """Raise ValueError for a label without a key, as of a variable that is not set: the label would be the key."""
+    for number, key in enumerate(keys, 1):
+        if _LABEL_WITHOUT_KEY.fullmatch(key.get_secret_value()):
+            raise ValueError(f"must have a key behind the label of entry {number}")
+    return keys
+
+
 def decode_webhook_secret(secret: str) -> bytes:
     """Return the key of `whsec_…`; ValueError if it is none of Standard Webhooks."""
     key = b64decode(secret.removeprefix(WEBHOOK_SECRET_PREFIX), validate=True)
@@ -288,7 +297,7 @@ MailAddressList = Annotated[tuple[MailAddress, ...], NoDecode, BeforeValidator(_
 SealKey = Annotated[Key, AfterValidator(_check_seal_key)]
 # Secret as a whole, since it holds the password.
 DatabaseUrl = Annotated[SecretStr, BeforeValidator(_clean_database_url)]
-KeyList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split_keys)]
+KeyList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split_keys), AfterValidator(_check_api_keys)]
 WebhookSecretList = Annotated[
     tuple[Annotated[SecretStr, AfterValidator(_check_webhook_secret)], ...], NoDecode, BeforeValidator(_split_keys)
 ]
