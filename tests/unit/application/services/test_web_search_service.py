@@ -164,7 +164,9 @@ async def test_every_text_of_a_result_can_be_sent() -> None:
     found = WebSearchResponse(
         query=QUERY,
         provider="fake",
-        results=(WebSearchResultItem(title=half, url="https://example.org/1", snippet=half, summary=half, source=half),),
+        results=(
+            WebSearchResultItem(title=half, url="https://example.org/1", snippet=half, summary=half, source=half),
+        ),
         suggestions=(half,),
         correction=half,
     )
