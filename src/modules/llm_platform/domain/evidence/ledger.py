@@ -11,15 +11,11 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.evidence.chains import Chain, find_best_chains, list_best_statements
 from modules.llm_platform.domain.evidence.queries import NamedQuery, list_further_queries, query_without_figures
 from modules.llm_platform.domain.evidence.statements import HAS_TERM, SourceNames, Statement, Statements
-from modules.llm_platform.domain.extractive.candidates import (
-    Candidate,
-    SourceSentences,
-    list_candidates,
-    make_relevance,
-)
+from modules.llm_platform.domain.extractive.candidates import Candidate, list_candidates, make_relevance
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
+from modules.llm_platform.domain.extractive.sentence_forms import SourceSentences
 from modules.llm_platform.domain.extractive.sentences import Sentence, read_source_blocks
 from modules.llm_platform.domain.extractive.voices import find_sides
 from modules.llm_platform.domain.text.language import detect_language

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, match_terms
+from modules.llm_platform.domain.extractive.candidates import Candidate, match_terms
 from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Question
 from modules.llm_platform.domain.extractive.scoring import weigh_terms
+from modules.llm_platform.domain.extractive.sentence_forms import SourceSentences
 from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.tokens import fold, normalize, split_words
 

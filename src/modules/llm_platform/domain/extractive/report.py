@@ -15,11 +15,12 @@ from typing import NamedTuple
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive import selection
 from modules.llm_platform.domain.extractive.blocks import Block
-from modules.llm_platform.domain.extractive.candidates import MIN_WORDS, TITLE_CREDIT, Candidate, find_candidates
+from modules.llm_platform.domain.extractive.candidates import TITLE_CREDIT, Candidate, find_candidates
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.rendering import render_conflict, render_quotes
 from modules.llm_platform.domain.extractive.scoring import get_rank_key, measure_coverage, score_candidates, weigh_terms
+from modules.llm_platform.domain.extractive.sentence_forms import MIN_WORDS
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 from modules.llm_platform.domain.extractive.voices import Side, find_sides
 from modules.llm_platform.domain.text.language import detect_language

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.candidates import Candidate, raise_credits
 from modules.llm_platform.domain.extractive.question import INFLECTED_CREDIT, NAME_WEIGHT, Question
 
 SOURCE_CREDIT = 0.25  # every sentence gets this credit for a term that is anywhere in its source
@@ -83,8 +83,7 @@ def measure_coverage(chosen: Iterable[Candidate], weights: Sequence[float], numb
     """Return the share of these terms that the candidates have together, weighted by `weights`."""
     term_credits: dict[int, float] = {}
     for candidate in chosen:
-        for number, credit in candidate.credits.items():
-            term_credits[number] = max(term_credits.get(number, 0.0), credit)
+        raise_credits(term_credits, candidate.credits.items())
     own = {number: weights[number] for number in numbers}
     total = sum(own.values())
     return sum(weight * term_credits.get(number, 0.0) for number, weight in own.items()) / total if total else 0.0

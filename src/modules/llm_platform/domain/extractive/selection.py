@@ -15,11 +15,11 @@ from modules.llm_platform.domain.extractive.candidates import (
     LONG_WORDS,
     TITLE_CREDIT,
     Candidate,
-    defines_asked_term,
     find_candidates,
     is_in_same_table,
     measure_overlap,
 )
+from modules.llm_platform.domain.extractive.definitions import defines_asked_term
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.question import EXACT_WEIGHT, Question
 from modules.llm_platform.domain.extractive.scoring import (

@@ -1,0 +1,144 @@
+"""Describe each sentence of a source before any question is asked: how it is shown, and whether it can be understood alone.
+
+`SourceSentences` reads a source once. `candidates` then compares its sentences with any number of questions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.extractive.announced_blocks import is_short_code
+from modules.llm_platform.domain.extractive.blocks import Block
+from modules.llm_platform.domain.extractive.markup import strip_markup
+from modules.llm_platform.domain.extractive.sentence_rules import Boilerplate, depends_on_context, find_boilerplate
+from modules.llm_platform.domain.extractive.sentences import MAX_ROWS_OF_WHOLE, MAX_SENTENCES, Sentence, list_sentences
+from modules.llm_platform.domain.text.language import detect_language, load_stop_words
+from modules.llm_platform.domain.text.sentences import ends_sentence, is_question, split_sentences
+from modules.llm_platform.domain.text.tokens import split_words
+
+MIN_WORDS = 3
+MAX_WORDS = 110
+MAX_LEAD_WORDS = 20  # a longer heading or introduction is not repeated before a sentence
+MAX_LED_ITEM_WORDS = 25  # a longer list item can be understood without the introduction of its list
+LANGUAGE_CHARS = 1500  # the beginning of a source from which its language is detected
+
+_NAMES_ITSELF = re.compile(r"-{1,2}\w|`|[^:]{1,40}: |.{1,40}\s[–—-]+\s")  # an item that begins with its own name
+
+
+@dataclass(eq=False)
+class SentenceForm:
+    """The properties of a sentence that are the same for every question.
+
+    - `lead` is the text to show before the sentence. `shown` has the lead and the sentence.
+    - `words` are the words of `shown` and of the column names.
+    - `above` is the code right above the sentence, if the sentence refers to it (`This command …`).
+    - `refers_back` is True if the first words refer to the sentence before.
+    - `is_alone` is True if the sentence is the whole text of its source, such as a bare answer.
+    - `is_usable` is True if the sentence has a beginning and is neither too short nor too long.
+    - `context` has the heading, the defined term, the introduction and the column names.
+    """
+
+    sentence: Sentence
+    lead: str
+    shown: str
+    words: list[str]
+    above: Block | None
+    refers_back: bool
+    is_alone: bool
+    is_usable: bool
+    context: tuple[str, ...]
+
+    @cached_property
+    def boilerplate(self) -> Boilerplate:
+        """The reasons not to quote the sentence."""
+        return find_boilerplate(self.sentence.text)
+
+
+class SourceSentences:
+    """The sentences of a source, to be compared with any number of questions.
+
+    `context_words` maps the context of a sentence to the words of the context and of the title.
+    """
+
+    def __init__(self, source: Source, blocks: Sequence[Block], language: str, relevance: Callable[[str], int]) -> None:
+        """Read the sentences.
+
+        - `language` is the language of the question. It is used if the language of the source cannot be detected.
+        - `relevance` returns how many terms of the question a paragraph has. Only the best paragraphs of a long source are
+          read.
+        """
+        self.source = source
+        self.language = detect_language(source.text[:LANGUAGE_CHARS]) or language
+        self.stop_words = load_stop_words(self.language)
+        self._whole_text = source.text.strip()
+        limit = MAX_ROWS_OF_WHOLE if source.is_whole else MAX_SENTENCES
+        sentences = list_sentences(blocks, self.language, relevance, limit=limit)
+        self.forms = [self._describe_form(sentence) for sentence in sentences]
+        self.context_words = {
+            context: split_words(" ".join((source.title, *context)))
+            for context in {form.context for form in self.forms}
+        }
+
+    def _describe_form(self, sentence: Sentence) -> SentenceForm:
+        lead = _choose_lead(sentence, self.language)
+        shown = f"{lead}: {sentence.text}" if lead else sentence.text
+        columns = [column.replace("_", " ") for column in sentence.columns]  # a question asks for `hours per week`
+        words = split_words(" ".join((shown, *columns)))
+        refers_back = depends_on_context(sentence.text, self.language)
+        has_code_above = refers_back and sentence.above is not None and is_short_code(sentence.above)
+        is_alone = sentence.text == self._whole_text
+        is_long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(words) >= MIN_WORDS
+        return SentenceForm(
+            sentence=sentence,
+            lead=lead,
+            shown=shown,
+            words=words,
+            above=sentence.above if has_code_above else None,
+            refers_back=refers_back,
+            is_alone=is_alone,
+            is_usable=is_long_enough and len(words) <= MAX_WORDS and not self._lacks_beginning(sentence, words),
+            context=(sentence.heading, sentence.term, sentence.intro, *sentence.columns),
+        )
+
+    def _lacks_beginning(self, sentence: Sentence, words: Sequence[str]) -> bool:
+        """Return whether the sentence begins with a function word in small letters, such as `of the …`."""
+        begins_small = not sentence.is_item and sentence.text[0].islower()
+        return begins_small and bool(words) and words[0] in self.stop_words
+
+
+def _choose_lead(sentence: Sentence, language: str) -> str:
+    """Return the text to show before a sentence, so that it can be understood; empty if it needs none.
+
+    The lead is the term that the sentence explains, or the introduction or heading above a list item.
+    """
+    if sentence.term:
+        return "" if is_question(sentence.term) else sentence.term
+    if not sentence.is_item or sentence.row or sentence.is_announcement or sentence.before:
+        return ""
+    return _choose_introduction(sentence, language) or _choose_heading(sentence)
+
+
+def _choose_introduction(item: Sentence, language: str) -> str:
+    """Return the last sentence above the list; empty if the item needs no lead, or if the sentence cannot be one."""
+    if not item.intro or len(item.text.split()) > MAX_LED_ITEM_WORDS:
+        return ""
+    start, end = split_sentences(item.intro, language)[-1]
+    last = strip_markup(item.intro[start:end])
+    return "" if depends_on_context(last, language) else _read_lead(last)
+
+
+def _choose_heading(item: Sentence) -> str:
+    """Return the heading above the list; empty if the item is a whole sentence or names itself."""
+    if ends_sentence(item.text) or _NAMES_ITSELF.match(item.text) or item.heading.isupper():
+        return ""
+    return _read_lead(item.heading)
+
+
+def _read_lead(above: str) -> str:
+    """Return the text without its colon; empty if it is a question, or too long to show before a sentence."""
+    lead = above.rstrip(":： ")
+    return "" if is_question(lead) or len(lead.split()) > MAX_LEAD_WORDS else lead
