@@ -100,3 +100,31 @@ class CitedText:
             return None
         found = bisect_right(self.pieces, at - is_end, key=lambda piece: piece.start) - 1
         return self.pieces[max(0, found)]
+
+
+class CitedTextWriter:
+    """Builds a `CitedText` from parts of the text as sent and from markers. Offsets are offsets of the text as sent."""
+
+    def __init__(self, original: str) -> None:
+        self._original = original
+        self._parts: list[str] = []
+        self._pieces: list[Piece] = []
+        self._length = 0
+
+    def copy(self, start: int, end: int, link: Span | None = None) -> None:
+        """Copy a part, which may be empty. `link` is the span of the link whose words the part is."""
+        if end > start:
+            self._append(self._original[start:end], start, end, is_copied=True, link=link)
+
+    def insert(self, text: str, start: int, end: int) -> None:
+        """Write `text`, which may be empty, in place of a part."""
+        if text:
+            self._append(text, start, end, is_copied=False)
+
+    def finish(self, sources: tuple[NamedSource, ...]) -> CitedText:
+        return CitedText("".join(self._parts), sources, self._pieces)
+
+    def _append(self, text: str, start: int, end: int, *, is_copied: bool, link: Span | None = None) -> None:
+        self._pieces.append(Piece(self._length, start, end, is_copied=is_copied, link=link))
+        self._parts.append(text)
+        self._length += len(text)
