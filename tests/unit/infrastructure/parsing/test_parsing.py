@@ -20,7 +20,8 @@ from modules.llm_platform.infrastructure.parsing.child import serve
 from modules.llm_platform.infrastructure.parsing.html_page import MAX_ROWS, MAX_SPREAD_CELLS, read_html, read_page
 from modules.llm_platform.infrastructure.parsing.messages import read_message, write_message
 from modules.llm_platform.infrastructure.parsing.pdf import read_pdf
-from modules.llm_platform.infrastructure.parsing.pdf_lines import CERTAIN_GAP, keep_blanks, make_plain_lines
+from modules.llm_platform.infrastructure.parsing.pdf_lines import make_plain_lines
+from modules.llm_platform.infrastructure.parsing.pdf_shows import CERTAIN_GAP, keep_blanks
 
 HIDDEN = [
     "<p hidden>SECRET</p>",

@@ -16,8 +16,10 @@ from modules.llm_platform.infrastructure.parsing.answer import (
     own_title,
 )
 from modules.llm_platform.infrastructure.parsing.limits import measure_cpu_seconds_left
-from modules.llm_platform.infrastructure.parsing.pdf_lines import ENDED, Line, PageLayout
-from modules.llm_platform.infrastructure.parsing.pdf_tables import BROKEN_WORD, Table
+from modules.llm_platform.infrastructure.parsing.pdf_layout import PageLayout
+from modules.llm_platform.infrastructure.parsing.pdf_lines import ENDED, Line
+from modules.llm_platform.infrastructure.parsing.pdf_rows import BROKEN_WORD
+from modules.llm_platform.infrastructure.parsing.pdf_tables import Table
 
 PDF_PAGES = 2000
 SPARE_CPU_SECONDS = 1.0  # kept from a document's time for its last page and for joining the pages
@@ -80,7 +82,7 @@ def _read_pages(reader: Any) -> Answer:
 def _read_lines(page: Any) -> Sequence[Line]:
     layout = PageLayout(_list_fonts(page))
     text = page.extract_text(visitor_operand_before=layout.visit_operator, visitor_text=layout.visit_text) or ""
-    return _trim_blank_lines(layout.lines(text))
+    return _trim_blank_lines(layout.list_lines(text))
 
 
 def _list_fonts(page: Any) -> Mapping[str, Any]:
