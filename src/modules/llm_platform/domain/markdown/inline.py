@@ -6,7 +6,6 @@ result in the line, because it leaves no bracket, backtick or tag open that a la
 
 import html
 import re
-from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,91 +13,21 @@ from typing import ClassVar
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.addresses import KnownAddresses, format_target, read_address
+from modules.llm_platform.domain.markdown.code_spans import PUNCTUATION, CodeSpans, pair_brackets
 from modules.llm_platform.domain.markdown.markers import MARKER, parse_numbers
 
-PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")  # the characters that a backslash escapes
-
-# An identifier such as `__new__`, in contrast to emphasis such as `__Note__`.
-_NAME = r"__(?:[a-z\d]+(?:_+[a-z\d]+)*|[A-Z\d]+(?:_+[A-Z\d]+)*)__(?!\w)"
-NAME = re.compile(_NAME)
-_SIGNS = (
-    r"!(?=\[)|<(?!<{0,2}(?:[\s\d=-]|\Z))|&(?=[#A-Za-z])|:(?=\S)|//(?=\w)|(?<![A-Za-z0-9])[wW]{3}\.(?=\w)"
-    rf"|\.(?=[A-Za-z:\d]{{2,30}}/\w)|(?<![\w\\`])(?={_NAME})"
-)
-SPECIAL = re.compile(rf"[\\`\[\]【［@]|{_SIGNS}")
-MAX_PLAIN_SIGNS = 1000  # signs in one match of `plain_text`, which takes memory for each
-_TICKS = re.compile(r"`+")
-_CODE = re.compile(r"(?<!`{32})(`+)[^`]+\1")  # the look-behind keeps a long run from being searched again and again
-_BRACKET = re.compile(r"[\\`\[\]]")
-
-
-@lru_cache(maxsize=64)
-def compile_plain_text(numbers: tuple[int, ...]) -> re.Pattern[str]:
-    """Return a pattern of what needs no sanitising: plain text, simple code and well-formed markers with these numbers.
-
-    It matches most sentences whole. A text with more than MAX_PLAIN_SIGNS signs takes several matches, one after the other.
-    """
-    known = "|".join(map(str, numbers)) or "(?!)"
-    plain = r"[^\\`\[\]【［@!<&:/wW._]*"
-    return re.compile(
-        rf"{plain}(?:(?:`[^`|\n]+`(?!`)|\[(?:{known})\](?![(:])|(?!{_SIGNS})[!<&:/wW._]){plain}){{0,{MAX_PLAIN_SIGNS}}}"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class CodeSpan:
-    """A code span, as offsets in its line.
-
-    - `inside` and `close` delimit the code.
-    - `end` is the end of the closing backticks; None if there are none.
-    """
-
-    inside: int
-    close: int
-    end: int | None
-
-
-class CodeSpans:
-    """The code spans of a line. A run of backticks is closed by the next run of the same length."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._runs: dict[int, list[int]] = {}
-        if "`" in text:
-            for run in _TICKS.finditer(text):
-                self._runs.setdefault(run.end() - run.start(), []).append(run.start())
-
-    def read_span(self, at: int) -> CodeSpan:
-        inside = _TICKS.match(self._text, at).end()  # type: ignore[union-attr]  # the caller found a backtick at `at`
-        length = inside - at
-        starts = self._runs.get(length, [])
-        position = bisect_left(starts, inside)
-        if position == len(starts):
-            return CodeSpan(inside, inside, None)
-        return CodeSpan(inside, starts[position], starts[position] + length)
-
-
-def pair_brackets(text: str, code: CodeSpans) -> dict[int, int]:
-    """Return the offset of each `[` with the offset of its `]`, without escaped brackets and brackets in code."""
-    pairs: dict[int, int] = {}
-    open_: list[int] = []
-    at = 0
-    while (found := _BRACKET.search(text, at)) is not None:
-        at = found.end()
-        if found[0] == "\\":
-            at += text[at : at + 1] in PUNCTUATION
-        elif found[0] == "`":
-            span = code.read_span(at - 1)
-            at = span.end or span.inside
-        elif found[0] == "[":
-            open_.append(at - 1)
-        elif open_:
-            pairs[open_.pop()] = at - 1
-    return pairs
-
-
+MAX_PLAIN_SIGNS = 1000  # signs in one match of `_compile_plain_text`, which takes memory for each
 MAX_PASSES = 4  # A removal joins text, so it is sanitised again. Text that changes more often is an attack.
 
+# An identifier such as `__new__`, in contrast to emphasis such as `__Note__`.
+_IDENTIFIER_PATTERN = r"__(?:[a-z\d]+(?:_+[a-z\d]+)*|[A-Z\d]+(?:_+[A-Z\d]+)*)__(?!\w)"
+_IDENTIFIER = re.compile(_IDENTIFIER_PATTERN)
+_SIGNS = (
+    r"!(?=\[)|<(?!<{0,2}(?:[\s\d=-]|\Z))|&(?=[#A-Za-z])|:(?=\S)|//(?=\w)|(?<![A-Za-z0-9])[wW]{3}\.(?=\w)"
+    rf"|\.(?=[A-Za-z:\d]{{2,30}}/\w)|(?<![\w\\`])(?={_IDENTIFIER_PATTERN})"
+)
+_SPECIAL = re.compile(rf"[\\`\[\]【［@]|{_SIGNS}")
+_CODE = re.compile(r"(?<!`{32})(`+)[^`]+\1")  # the look-behind keeps a long run from being searched again and again
 _TARGET = re.compile(
     r"""\((?:[ \t]*(<[^<>\n]*>|(?=[^\s)])[^\s()]*(?:\([^\s()]*\)[^\s()]*)*))?"""
     r"""(?:[ \t]+(?:"[^"\n]*"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*\)"""
@@ -112,6 +41,20 @@ _GAP = re.compile(r"""(?=[.,;:!?)\]"'’”»*_~|…，。、；：？！）」�
 _STRAIGHT = str.maketrans(
     {"`": "'", "[": "(", "]": ")", "<": "‹", "&": "+", "@": " ", "\\": " ", ":": " ", "/": " ", ".": " "}
 )
+
+
+@lru_cache(maxsize=64)
+def _compile_plain_text(numbers: tuple[int, ...]) -> re.Pattern[str]:
+    """Return a pattern of what needs no sanitising: plain text, simple code and well-formed markers with these numbers.
+
+    The pattern matches most sentences whole. A text with more than MAX_PLAIN_SIGNS signs takes several matches, one after the
+    other.
+    """
+    known = "|".join(map(str, numbers)) or "(?!)"
+    plain = r"[^\\`\[\]【［@!<&:/wW._]*"
+    return re.compile(
+        rf"{plain}(?:(?:`[^`|\n]+`(?!`)|\[(?:{known})\](?![(:])|(?!{_SIGNS})[!<&:/wW._]){plain}){{0,{MAX_PLAIN_SIGNS}}}"
+    )
 
 
 @dataclass(slots=True)
@@ -144,7 +87,7 @@ class InlineCleaner:
         self._numbers = tuple(sorted({source.index for source in sources}))
         self._addresses = KnownAddresses(source.url for source in sources)
         self._line = _LineState()
-        self._plain = compile_plain_text(self._numbers)
+        self._plain = _compile_plain_text(self._numbers)
         self.in_table = False  # a bar inside a code span ends the cell of a table
 
     def clean(self, text: str, *, begins_line: bool) -> str:
@@ -164,8 +107,22 @@ class InlineCleaner:
         return text.translate(_STRAIGHT)
 
 
+@dataclass(slots=True)
+class _LinkEnd:
+    """What to do at the `]` of a link.
+
+    - `resume` is the offset at which the text goes on.
+    - `target` is written in place of the `]` and what follows; it is empty if only the words of the link stay.
+    - `opening` is the index of its `[` in the output; it has no meaning without a target.
+    """
+
+    resume: int
+    target: str = ""
+    opening: int = -1
+
+
 class _Pass:
-    """One pass over one part of a line.
+    """One pass over one part of a line, from left to right. `_handlers` has a method for each character that may be unsafe.
 
     - `line` is the state of the line, which the pass changes.
     - `has_removed` is True if something was removed, so that the text around it is adjacent now.
@@ -190,8 +147,8 @@ class _Pass:
         self._done = 0  # the text before this offset is handled
         self._depth = 0  # the number of literal brackets that are open
         self._line_markers = 0  # the pieces at the beginning of `_out` that are known to be markers of lists and quotes
-        # The `]` of each link, with the offset at which to continue, the text to write, and the index of its `[` in `_out`.
-        self._closings: dict[int, tuple[int, str, int]] = {}
+        self._link_ends: dict[int, _LinkEnd] = {}  # by the offset of the `]`
+        self._colon_defines = False  # a colon right behind the last `]` would make it the label of a link definition
         self._last_link = -1  # the length of `_out` after the last link
         self._code = CodeSpans(text)
         self._pairs = pair_brackets(text, self._code) if "](" in text or "][" in text else {}
@@ -199,7 +156,7 @@ class _Pass:
 
     def run(self) -> str:
         text, at = self._text, 0
-        while (found := SPECIAL.search(text, max(at, self._done))) is not None:
+        while (found := _SPECIAL.search(text, max(at, self._done))) is not None:
             at = found.start()
             self._handlers[text[at]](self, at)
             if self._done <= at:
@@ -233,18 +190,19 @@ class _Pass:
     def _is_line_start(self) -> bool:
         if not self._begins_line:
             return False
-        # Each piece is matched once. Pieces that are known to be markers never change again.
+        # Each piece is matched once, because pieces that are known to be markers never change.
         while self._line_markers < len(self._out) and _ONLY_MARKERS.match(self._out[self._line_markers]):
             self._line_markers += 1
         return self._line_markers == len(self._out)
 
     # --- code
 
-    def _tick(self, at: int) -> None:
+    def _read_code(self, at: int) -> None:
+        """Copy a code span. Backticks that begin none become apostrophes."""
         text = self._text
         span = self._code.read_span(at)
         may_be_split = self._bars_cut_code and (self.line.has_split_code or "|" in text[span.inside : span.close])
-        if span.end is None or (may_be_split and SPECIAL.search(text, span.inside, span.close)):
+        if span.end is None or (may_be_split and _SPECIAL.search(text, span.inside, span.close)):
             self._replace(at, "'" * (span.inside - at), span.inside)  # code split over two cells would not be code
             return
         self.line.has_split_code = may_be_split
@@ -262,31 +220,30 @@ class _Pass:
 
     # --- brackets
 
-    def _open(self, at: int) -> None:
+    def _read_opening_bracket(self, at: int) -> None:
         """Handle a marker, a link, or a literal bracket."""
         marker = MARKER.match(self._text, at)
-        if marker is not None and self._mark(at, marker):
+        if marker is not None and self._write_markers(at, marker):
             return
         close = self._pairs.get(at)
-        if self._text[at] == "[" and close is not None and self._link(at, close, at + 1):
+        if self._text[at] == "[" and close is not None and self._open_link(at, close, at + 1):
             return
         self._copy(at)
         self.line.may_end_label = self.line.may_end_label and self._is_line_start
         self._depth += 1
         self._copy(at + 1)
 
-    def _close(self, at: int) -> None:
-        if at in self._closings:
-            self._end_link(at)
+    def _read_closing_bracket(self, at: int) -> None:
+        """Handle the end of a link, or a literal bracket."""
+        if at in self._link_ends:
+            self._close_link(at)
             return
         self._copy(at + 1)
         self._colon_defines, self.line.may_end_label = self.line.may_end_label, False
         self._depth -= self._depth > 0
 
-    # True if a colon right after the last `]` would make a link definition of it.
-    _colon_defines = False
-
-    def _mark(self, at: int, marker: re.Match[str]) -> bool:
+    def _write_markers(self, at: int, marker: re.Match[str]) -> bool:
+        """Write the numbers of sources in a marker, or remove the marker. Return False for an interval such as `[0, 1]`."""
         numbers = parse_numbers(marker[1], self._numbers)
         if numbers is None:
             return False
@@ -318,30 +275,34 @@ class _Pass:
 
     # --- links and images
 
-    def _bang(self, at: int) -> None:
+    def _read_image(self, at: int) -> None:
+        """Handle `![text](target)` like a link, unless the exclamation mark stands before a marker."""
         marker = MARKER.match(self._text, at + 1)
         close = self._pairs.get(at + 1)
         if (marker is None or self._text.startswith("(", marker.end())) and close is not None:
-            self._link(at, close, at + 2)
+            self._open_link(at, close, at + 2)
 
-    def _link(self, at: int, close: int, inside: int) -> bool:
-        """Handle `[text](target)`, `[text][label]` and images: keep the text, and the target of a source."""
+    def _open_link(self, at: int, close: int, inside: int) -> bool:
+        """Handle `[text](target)`, `[text][label]` and images: keep the text, and the target of a source.
+
+        `inside` is where the text begins, and `close` is its `]`. Return False if this is no link.
+        """
         text = self._text
         target = _TARGET.match(text, close + 1)
         if target is not None:
             url = self._known.exact((target[1] or "").strip("<>"))
             ending = f"]({format_target(url)})" if url is not None and close > inside else ""
-            self._begin_link(at, inside, keep=bool(ending))
-            self._closings[close] = (target.end(), ending, len(self._out) - 1)
+            self._write_link_start(at, inside, keep=bool(ending))
+            self._link_ends[close] = _LinkEnd(target.end(), ending, len(self._out) - 1)
             return True
         label = _REFERENCE.match(text, close + 1)
         if label is None or (at and (text[at - 1].isalnum() or text[at - 1] == "]")):
             return False
-        self._begin_link(at, inside, keep=False)
-        self._closings[close] = (close + 1 if MARKER.match(text, close + 1) else label.end(), "", -1)
+        self._write_link_start(at, inside, keep=False)
+        self._link_ends[close] = _LinkEnd(close + 1 if MARKER.match(text, close + 1) else label.end())
         return True
 
-    def _begin_link(self, at: int, inside: int, *, keep: bool) -> None:
+    def _write_link_start(self, at: int, inside: int, *, keep: bool) -> None:
         self._copy(at)
         self.has_removed = True
         if keep:
@@ -350,32 +311,35 @@ class _Pass:
             self._write("[")
         self._done = inside
 
-    def _end_link(self, at: int) -> None:
-        after, ending, opened = self._closings[at]
+    def _close_link(self, at: int) -> None:
+        """Write the target of the link whose `]` stands here, if it is a source."""
+        end = self._link_ends[at]
         self._copy(at)
-        if ending and self._out[opened : opened + 1] == ["["]:
-            if self._last_link > opened:
-                self._out[opened] = ""  # only the inner one of two nested links is a link
+        if end.target and self._out[end.opening : end.opening + 1] == ["["]:
+            if self._last_link > end.opening:
+                self._out[end.opening] = ""  # of two nested links, only the inner link is a link
             else:
-                self._out.append(ending)
+                self._out.append(end.target)
                 self._last_link = len(self._out)
-        self._done = after
+        self._done = end.resume
 
     # --- the rest
 
-    def _escape(self, at: int) -> None:
+    def _read_escape(self, at: int) -> None:
+        """Handle a backslash: before a marker, or before a sign that it escapes."""
         marker = MARKER.match(self._text, at)
-        if marker is not None and self._mark(at, marker):
+        if marker is not None and self._write_markers(at, marker):
             return
         following = self._text[at + 1 : at + 2]
         if following == "`":
             self._replace(at, "'", at + 2)
         elif following == "<":
             self._replace(at, "&lt;", at + 2)
-        elif following in PUNCTUATION and following:
+        elif following in PUNCTUATION:
             self._copy(at + 2)
 
-    def _tag(self, at: int) -> None:
+    def _read_angle_bracket(self, at: int) -> None:
+        """Keep `<https://…>` of a source, write another address as code, and escape any other `<`."""
         angle = _ANGLE.match(self._text, at)
         url = self._known.exact(angle[1]) if angle else None
         if angle is None:
@@ -385,9 +349,9 @@ class _Pass:
         else:
             self._write_code(angle[1], at, angle.end())
 
-    def _name(self, at: int) -> None:
+    def _read_identifier(self, at: int) -> None:
         """Handle an identifier such as `__new__`, which would be rendered as emphasis."""
-        name = NAME.match(self._text, at)
+        name = _IDENTIFIER.match(self._text, at)
         if name is None:
             return
         if self.line.has_split_code:
@@ -395,7 +359,8 @@ class _Pass:
         else:
             self._write_code(name[0], at, name.end())
 
-    def _entity(self, at: int) -> None:
+    def _read_entity(self, at: int) -> None:
+        """Escape an entity that stands for a sign, such as `&#91;`. Letters such as `&eacute;` stay."""
         entity = _ENTITY.match(self._text, at)
         if entity is None:
             return
@@ -405,7 +370,8 @@ class _Pass:
         else:
             self._replace(at, "&amp;", at + 1)
 
-    def _address(self, at: int) -> None:
+    def _read_plain_address(self, at: int) -> None:
+        """Keep the address of a source, and write another address as code, so that no renderer makes a link of it."""
         span = read_address(self._text, at, self._done)
         if span is None:
             return
@@ -418,20 +384,20 @@ class _Pass:
             self._write_code(address, start, end)
 
     _handlers: ClassVar = {
-        "\\": _escape,
-        "`": _tick,
-        "[": _open,
-        "【": _open,
-        "［": _open,
-        "]": _close,
-        "!": _bang,
-        "<": _tag,
-        "&": _entity,
-        "@": _address,
-        ":": _address,
-        "/": _address,
-        "w": _address,
-        "W": _address,
-        ".": _address,
-        "_": _name,
+        "\\": _read_escape,
+        "`": _read_code,
+        "[": _read_opening_bracket,
+        "【": _read_opening_bracket,
+        "［": _read_opening_bracket,
+        "]": _read_closing_bracket,
+        "!": _read_image,
+        "<": _read_angle_bracket,
+        "&": _read_entity,
+        "@": _read_plain_address,
+        ":": _read_plain_address,
+        "/": _read_plain_address,
+        "w": _read_plain_address,
+        "W": _read_plain_address,
+        ".": _read_plain_address,
+        "_": _read_identifier,
     }
