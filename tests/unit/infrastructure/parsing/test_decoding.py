@@ -37,7 +37,14 @@ def test_unicode_is_read_in_each_of_its_forms(data: bytes) -> None:
 
 @for_each(
     ("text", "encoding"),
-    [(GERMAN, "cp1252"), (RUSSIAN, "cp1251"), (RUSSIAN, "koi8-r"), ("これは日本語の文章です。" * 5, "shift_jis"), (KOREAN, "euc-kr"), (KOREAN, "cp949")],
+    [
+        (GERMAN, "cp1252"),
+        (RUSSIAN, "cp1251"),
+        (RUSSIAN, "koi8-r"),
+        ("これは日本語の文章です。" * 5, "shift_jis"),
+        (KOREAN, "euc-kr"),
+        (KOREAN, "cp949"),
+    ],
 )
 def test_older_encodings_are_guessed_and_noted(text: str, encoding: str) -> None:
     """What is not UTF-8 is read as what it most likely is, and the owner is told."""

@@ -48,7 +48,7 @@ LEFT_OUT: Final = "the file has no verdict on it, and this program does"
 NO_VERDICT: Final = "the file has no verdict on it"
 NO_STATEMENT: Final = "this program finds no such statement"
 HIDDEN: Final = "it cites no source, and the file does not say so"
-MAYBE_CITED: Final = "a marker behind several sentences cites it or not, as a support model decides"
+MAYBE_CITED: Final = "a marker after several sentences cites it or not, as a support model decides"
 MAYBE_NO_ANSWER: Final = (
     "it cites no source, and the file does not say so: it may be the statement that the sources do not answer"
 )

@@ -36,7 +36,7 @@ class AnnouncedBlocks:
 
     @property
     def credit(self) -> float:
-        """The credit of the sentence for a term that stands in these words."""
+        """The credit of the sentence for a term that is in these words."""
         is_short_code = self.blocks and self.blocks[0].kind == "code" and len(self.words) <= LONG_CODE_WORDS
         return CODE_CREDIT if is_short_code else LONG_CREDIT
 

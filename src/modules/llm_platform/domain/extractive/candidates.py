@@ -29,7 +29,7 @@ LONG_WORDS = 55
 # Factors on the score of a sentence, by its form.
 CUT_QUALITY = 0.6
 ITEM_QUALITY = 0.92  # a list item or table row is seldom a whole sentence
-CODE_QUALITY = 1.15  # the sentence stands above code, and the question asks how
+CODE_QUALITY = 1.15  # the sentence is above code, and the question asks how
 LONG_QUALITY = 0.8
 DEFINITION_QUALITY = 1.4  # the sentence defines a term, and the question asks what something is
 EXPLANATION_QUALITY = 1.8  # the sentence is the entry of a definition list for a name of the question

@@ -9,7 +9,7 @@ from modules.llm_platform.domain.text.tokens import split_words
 
 MAX_CHARS_BEFORE_VERB = 80
 SUBJECT_WORDS = 5  # the subject of a definition is looked for in this many words at the beginning
-MIN_WORDS_BEHIND_SUBJECT = 3
+MIN_WORDS_AFTER_SUBJECT = 3
 
 _IS_A = re.compile(
     r"\b(?:(?:is|are|was|were) (?:an?|the|one|any|some)|means|refers to|stands for|(?:ist|sind|war|waren) (?:eine?"
@@ -35,7 +35,7 @@ def defines_asked_term(sentence: Sentence, question: Question) -> bool:
 
 
 def says_what_it_is(shown: str, words: Collection[str], terms: Collection[str]) -> bool:
-    """Return whether a sentence says what its subject is, and one of the `terms` stands in the subject.
+    """Return whether a sentence says what its subject is, and one of the `terms` is in the subject.
 
     `words` are all words of the sentence, which is quoted as `shown`.
     """
@@ -44,4 +44,4 @@ def says_what_it_is(shown: str, words: Collection[str], terms: Collection[str]) 
         return False
     subject = split_words(shown[: verb.start()])
     is_about_term = any(word in terms for word in subject[:SUBJECT_WORDS])
-    return is_about_term and len(words) >= len(subject) + MIN_WORDS_BEHIND_SUBJECT
+    return is_about_term and len(words) >= len(subject) + MIN_WORDS_AFTER_SUBJECT

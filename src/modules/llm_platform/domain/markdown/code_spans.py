@@ -35,7 +35,7 @@ class CodeSpans:
 
     def read_span(self, at: int) -> CodeSpan:
         """Return the span whose backticks begin at this offset."""
-        inside = _TICKS.match(self._text, at).end()  # type: ignore[union-attr]  # a backtick stands at `at`
+        inside = _TICKS.match(self._text, at).end()  # type: ignore[union-attr]  # a backtick is at `at`
         length = inside - at
         starts = self._runs.get(length, [])
         position = bisect_left(starts, inside)

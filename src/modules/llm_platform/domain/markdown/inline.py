@@ -91,7 +91,7 @@ class InlineCleaner:
         self.in_table = False  # a bar inside a code span ends the cell of a table
 
     def clean(self, text: str, *, begins_line: bool) -> str:
-        """Return a part of a line sanitised. Parts end before a blank, or after a sentence of a script without blanks."""
+        """Return a part of a line sanitised. Parts end before a space, or after a sentence of a script without spaces."""
         if begins_line:
             self._line = _LineState()
         if not self._line.has_split_code and _matches_in_turn(self._plain, text):
@@ -111,8 +111,8 @@ class InlineCleaner:
 class _LinkEnd:
     """What to do at the `]` of a link.
 
-    - `resume` is the offset at which the text goes on.
-    - `target` is written in place of the `]` and what follows; it is empty if only the words of the link stay.
+    - `resume` is the offset at which the text continues.
+    - `target` is written instead of the `]` and what follows; it is empty if only the words of the link stay.
     - `opening` is the index of its `[` in the output; it has no meaning without a target.
     """
 
@@ -148,7 +148,7 @@ class _Pass:
         self._depth = 0  # the number of literal brackets that are open
         self._line_markers = 0  # the pieces at the beginning of `_out` that are known to be markers of lists and quotes
         self._link_ends: dict[int, _LinkEnd] = {}  # by the offset of the `]`
-        self._colon_defines = False  # a colon right behind the last `]` would make it the label of a link definition
+        self._colon_defines = False  # a colon right after the last `]` would make it the label of a link definition
         self._last_link = -1  # the length of `_out` after the last link
         self._code = CodeSpans(text)
         self._pairs = pair_brackets(text, self._code) if "](" in text or "][" in text else {}
@@ -180,7 +180,7 @@ class _Pass:
         self._out.append(piece)
 
     def _replace(self, at: int, piece: str, end: int) -> None:
-        """Copy the text up to `at`, and write `piece` in place of the text up to `end`."""
+        """Copy the text up to `at`, and write `piece` instead of the text up to `end`."""
         self._copy(at)
         if piece:
             self._write(piece)
@@ -276,7 +276,7 @@ class _Pass:
     # --- links and images
 
     def _read_image(self, at: int) -> None:
-        """Handle `![text](target)` like a link, unless the exclamation mark stands before a marker."""
+        """Handle `![text](target)` like a link, unless the exclamation mark is before a marker."""
         marker = MARKER.match(self._text, at + 1)
         close = self._pairs.get(at + 1)
         if (marker is None or self._text.startswith("(", marker.end())) and close is not None:
@@ -285,7 +285,7 @@ class _Pass:
     def _open_link(self, at: int, close: int, inside: int) -> bool:
         """Handle `[text](target)`, `[text][label]` and images: keep the text, and the target of a source.
 
-        `inside` is where the text begins, and `close` is its `]`. Return False if this is no link.
+        `inside` is where the text begins, and `close` is its `]`. Return False if this is not a link.
         """
         text = self._text
         target = _TARGET.match(text, close + 1)

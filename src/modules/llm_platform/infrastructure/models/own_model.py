@@ -24,7 +24,7 @@ WRONG_PART: Final = "stream() yields LLMToken, LLMReset and LLMResponse, and no 
 
 
 class OwnModel(ILLMProvider):
-    """Raises an LLMException in place of any other error, so that a run goes on without the model. All else passes through."""
+    """Raises an LLMException instead of any other error, so that a run continues without the model. All else passes through."""
 
     def __init__(self, model: ILLMProvider) -> None:
         self.name = model.name

@@ -15,7 +15,7 @@ NO_PAGE: Final = "read() returns a Page, and no {type}"
 
 
 class OwnPageReader(IPageReader):
-    """Raises a PageError in place of any other error, so that a run goes on without the page. All else passes through."""
+    """Raises a PageError instead of any other error, so that a run continues without the page. All else passes through."""
 
     def __init__(self, reader: IPageReader) -> None:
         self.name = reader.name

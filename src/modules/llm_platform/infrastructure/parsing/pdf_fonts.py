@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-WIDE_CHAR = 600.0  # where a font gives no widths; characters that are too wide make no gap out of a blank
+WIDE_CHAR = 600.0  # where a font gives no widths; characters that are too wide make no gap out of a space
 DEFAULT_WIDTH = 1000.0  # of a character of a composite font that gives no other default
 MAX_WIDTHS = 70_000  # widths of a font that are read, because a file may list any number
 

@@ -71,7 +71,7 @@ class PageLayout:
         yield line
 
     def _put_tables(self, lines: Sequence[Line]) -> Sequence[Line]:
-        """Return the lines with each table in place of its lines, if these lines have no other text."""
+        """Return the lines with each table instead of its lines, if these lines have no other text."""
         runs = list(list_runs(self._pieces))
         counts = Counter(run.line for run in runs)
         placed: list[Line] = []

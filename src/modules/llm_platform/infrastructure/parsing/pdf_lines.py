@@ -17,7 +17,7 @@ from modules.llm_platform.infrastructure.parsing.pdf_tables import Table
 
 OTHER_SIZE = 1.08  # ratio of font sizes from which on two lines are different blocks
 OTHER_BLOCK = 1.35  # ratio of a line's distance to the usual distance from which on it begins a block
-LABEL_CHARS = 4  # a bullet or the number of an item, behind which a gap makes no table
+LABEL_CHARS = 4  # a bullet or the number of an item, after which a gap makes no table
 
 ENDED = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
 
@@ -29,7 +29,7 @@ class Line:
     - `font` is the name of the font if the whole line has the same font.
     - `usual_step` is the usual distance between lines of this size; 0 if it is not known.
     - `cells` has the left edges of the cells if the line is a table row. Such a row may belong to no table of `pdf_tables`.
-    - `table` is the table that stands in place of its lines.
+    - `table` is the table that replaces its lines.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Line:
     table: Table | None = None
 
     def choose_separator(self, before: "Line") -> str:
-        """Return what stands between the line before and this line in the running text."""
+        """Return what is between the line before and this line in the running text."""
         if before.cells and before.cells == self.cells and abs(self.y - before.y) < SAME_LINE * self.size:
             return " "  # the next cell of a row
         return "\n\n" if self.begins_block_after(before) else "\n"
@@ -55,9 +55,9 @@ class Line:
             return True
         ending = before.text.rstrip()
         if ending.endswith(",") or (self.text[:1].islower() and not ENDED.search(ending)):
-            return False  # the sentence goes on, around a formula or in a smaller font
+            return False  # the sentence continues, around a formula or in a smaller font
         if before.cells:
-            # A long text in a cell goes on below itself.
+            # A long text in a cell continues below itself.
             return not any(abs(self.x - cell) < self.size for cell in before.cells[1:])
         return bool(self.cells) or self._looks_unlike(before) or (on_same_page and self._stands_apart(before))
 

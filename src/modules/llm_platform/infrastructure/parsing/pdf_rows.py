@@ -13,7 +13,7 @@ from itertools import pairwise
 from modules.llm_platform.infrastructure.parsing.pdf_rules import Rules
 from modules.llm_platform.infrastructure.parsing.pdf_runs import CELL_SPACE, RAISED, SAME_LINE, Edges, Run
 
-WORD_SPACE = 0.15  # font sizes from which on a gap between two texts is a blank
+WORD_SPACE = 0.15  # font sizes from which on a gap between two texts is a space
 LINE_STEP = 2.2  # font sizes between two lines of a cell at most
 
 BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")
@@ -158,6 +158,6 @@ def _is_next_line(row: Row, run: Run) -> bool:
 
 
 def _is_as_high(rows: Sequence[Row], run: Run) -> bool:
-    """Return whether a text stands below the last row but one and not below the last row, beside a cell of several lines."""
+    """Return whether a text is below the last row but one and not below the last row, beside a cell of several lines."""
     above = rows[-2].bottom if len(rows) > 1 else math.inf
     return rows[-1].bottom - run.size < run.y < above

@@ -48,19 +48,19 @@ class Rules:
         self._upright = sorted(rule for rule in self._upright if heights[round(rule[0])] > MIN_HEIGHT)
 
     def has_rule_between_lines(self, above: Run, below: Run) -> bool:
-        """Return whether a level rule stands between two lines of a cell."""
+        """Return whether a level rule is between two lines of a cell."""
         low, high = below.y + SAME_LINE * below.size, above.y
         first, last = bisect_left(self._level, (low,)), bisect_left(self._level, (high,))
         edges = below.edges
         return any(edges.overlap(Edges(left, right)) for _, left, right in self._level[first:last])
 
     def has_rule_between_texts(self, before: Run, run: Run) -> bool:
-        """Return whether an upright rule stands between two texts of a line. The first text may run over this rule."""
+        """Return whether an upright rule is between two texts of a line. The first text may run over this rule."""
         first, last = bisect_right(self._upright, (before.x + 1.0,)), bisect_right(self._upright, (run.x, math.inf))
         return any(bottom < run.y < top for _, bottom, top in self._upright[first:last])
 
     def has_rules_within(self, top: float, bottom: float) -> bool:
-        """Return whether at least MIN_RULES level rules stand between two heights."""
+        """Return whether at least MIN_RULES level rules are between two heights."""
         return bisect_left(self._level, (top,)) - bisect_left(self._level, (bottom,)) >= MIN_RULES
 
     def find_column(self, text: Edges, y: float) -> Edges:

@@ -1,4 +1,4 @@
-"""The texts of a PDF's page with their places, divided where a gap may stand between two cells."""
+"""The texts of a PDF's page with their places, divided where a gap may be between two cells."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from modules.llm_platform.infrastructure.parsing.pdf_shows import Show
 from modules.llm_platform.infrastructure.parsing.pdf_texts import divide_text
 
 SAME_LINE = 0.3  # font sizes by which the baselines of one line differ at most
-RAISED = 0.6  # font sizes by which a raised or lowered character stands beside its word at most
+RAISED = 0.6  # font sizes by which a raised or lowered character is beside its word at most
 CELL_SPACE = 0.8  # font sizes from which on a gap between two texts divides cells
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from modules.llm_platform.infrastructure.parsing.pdf_fonts import FontWidths
 
 COLUMN_GAP = 1.1  # font sizes between two cells of a row at least; the gaps of a justified line are narrower
-WORD_GAP = -150  # thousandths of the font size: kerning is narrower, a blank is wider
+WORD_GAP = -150  # thousandths of the font size: kerning is narrower, a space is wider
 CERTAIN_GAP = -1000  # wider than any font's blank
 
 
@@ -62,7 +62,7 @@ class ShowReader:
         if not size or not operands:
             return
         matrices = (*cm, *tm)
-        if matrices == self._matrices:  # the text goes on where the last one ended
+        if matrices == self._matrices:  # the text continues where the last one ended
             x = self._pen
         self._matrices = matrices
         widths = self._get_widths()
@@ -95,7 +95,7 @@ def _divide_at_gaps(parts: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 def keep_blanks(operator: bytes, operands: Any) -> None:
-    """Widen the gaps between words, so that pypdf reads a blank there. Fonts without a blank have narrower gaps than it expects.
+    """Widen the gaps between words, so that pypdf reads a space there. Fonts without a space have narrower gaps than it expects.
 
     The next character stays at its place, because the gap is widened and narrowed again by the same amount.
     """

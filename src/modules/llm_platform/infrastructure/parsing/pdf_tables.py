@@ -1,6 +1,6 @@
 """The tables of a PDF's page, found by where its texts and rules stand.
 
-A PDF has no tables, only texts at places. `pdf_rows` groups the texts into rows of cells; rows that stand in the same columns
+A PDF has no tables, only texts at places. `pdf_rows` groups the texts into rows of cells; rows that are in the same columns
 are a table.
 """
 
@@ -56,7 +56,7 @@ class Table:
         for number, row in enumerate(self.rows[1:], 1):
             if number in self.labels:
                 if parts[-1] == names:
-                    parts.pop()  # no row stands above the label
+                    parts.pop()  # no row is above the label
                 parts.append(f"### {''.join(row)}\n\n{names}")
             else:
                 parts[-1] += f"\n{render_row(row)}"
@@ -131,7 +131,7 @@ class _Columns:
         return sum(column.overlap(edges) for column in self.edges)
 
     def _find_edges(self, cell: Cell, row: Row) -> Edges:
-        """Return the rules beside a cell, or its own edges if another cell stands between these rules."""
+        """Return the rules beside a cell, or its own edges if another cell is between these rules."""
         between = self._rules.find_column(cell.edges, cell.bottom + SAME_LINE * cell.last.size)
         has_other = any(between.left < other.x < between.right for other in row.cells if other is not cell)
         return cell.edges if has_other or self.count_met(between) > 1 else between
@@ -143,7 +143,7 @@ def _find_columns(row: Row, columns: Sequence[Edges]) -> list[int]:
 
 
 def _find_end(rows: Sequence[Row], begin: int, columns: _Columns) -> int:
-    """Return the end of the rows from `begin` on that stand in the same columns. The last row has more than one cell."""
+    """Return the end of the rows from `begin` on that are in the same columns. The last row has more than one cell."""
     end = begin + 1
     if len(rows[begin].cells) == 1 or not columns.fit_row(rows[begin]):
         return end

@@ -37,9 +37,9 @@ from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
 
-NOUN_REACH: Final = 4  # a noun is looked for in this many words behind its quantifier or preposition
+NOUN_REACH: Final = 4  # a noun is looked for in this many words after its quantifier or preposition
 VERB_REACH: Final = 3  # a verb of voting is looked for in this many words on each side of "for"
-PERIOD_REACH: Final = 8  # a period is looked for in this many words behind its amount
+PERIOD_REACH: Final = 8  # a period is looked for in this many words after its amount
 BOUND_REACH: Final = 3  # a bound is looked for in this many words before its number
 CLAUSES_COMPARED: Final = 2
 SUBJECT_SIGNS: Final = 2  # the two characters before a Chinese verb name its subject
@@ -78,10 +78,10 @@ def _compare_with_sentence(claim: Claim, sentence: TextFacts) -> Places | None:
 def find_replaced_date(compared: Comparison) -> Change | None:
     """Return the new date if the sentence after the best one says that the date of the claim was moved."""
     claim, best = compared.claim, compared.passage.sentences[0]
-    behind = SentenceNumber(best + 1)
-    if behind >= len(compared.source.spans):
+    after = SentenceNumber(best + 1)
+    if after >= len(compared.source.spans):
         return None
-    sentence, later = compared.read_facts(best), compared.read_facts(behind)
+    sentence, later = compared.read_facts(best), compared.read_facts(after)
     replaced = load_words("contrasts", "replaced")
     if replaced.isdisjoint(later.folded) or not replaced.isdisjoint(claim.facts.folded):
         return None
@@ -91,7 +91,7 @@ def find_replaced_date(compared: Comparison) -> Change | None:
     if changed is None:
         return None
     own, other = changed
-    return Change("date", find_place(claim.text, own), compared.locate(behind, find_place(later.text, other)))
+    return Change("date", find_place(claim.text, own), compared.locate(after, find_place(later.text, other)))
 
 
 def _compare_quantities(claim: Claim, sentence: TextFacts) -> Places | None:
@@ -101,16 +101,16 @@ def _compare_quantities(claim: Claim, sentence: TextFacts) -> Places | None:
     if whole.isdisjoint(mine.folded) or not part.isdisjoint(mine.folded):
         return None
     for at in _find_positions(mine.folded, whole):
-        nouns = _list_content_behind(mine, at)[:1]
+        nouns = _list_content_after(mine, at)[:1]
         if not nouns:
             continue
         if any(
-            is_form_of_any(nouns[0], _list_content_behind(theirs, other)[:2])
+            is_form_of_any(nouns[0], _list_content_after(theirs, other)[:2])
             for other in _find_positions(theirs.folded, whole)
         ):
             return None
         for other in _find_positions(theirs.folded, part):
-            if is_form_of_any(nouns[0], _list_content_behind(theirs, other)[:2]):
+            if is_form_of_any(nouns[0], _list_content_after(theirs, other)[:2]):
                 return find_word(mine.text, at), find_word(theirs.text, other)
         if (found := _find_share(theirs, nouns[0])) is not None:
             return find_word(mine.text, at), found
@@ -122,8 +122,8 @@ def _find_share(sentence: TextFacts, noun: str) -> Span | None:
     figures = [(float(min(reading, key=len)), offset) for reading, offset in sentence.figures if _is_plain(reading)]
     for whole, offset in figures:
         before = sentence.text[:offset].rstrip().casefold()
-        behind = sentence.text[offset:].split()[1 : 1 + NOUN_REACH]
-        if not _SHARE.search(before) or not is_form_of_any(noun, [word.strip(".,;:").casefold() for word in behind]):
+        after = sentence.text[offset:].split()[1 : 1 + NOUN_REACH]
+        if not _SHARE.search(before) or not is_form_of_any(noun, [word.strip(".,;:").casefold() for word in after]):
             continue
         for share, place in figures:
             if share < whole and place != offset:
@@ -167,14 +167,14 @@ def _compare_times(claim: Claim, sentence: TextFacts) -> Places | None:
     sides = _load_sides("time")
     for side, words in enumerate(sides):
         for at in _find_positions(claim.facts.folded, words):
-            noun = _find_noun_behind(claim.facts, at)
+            noun = _find_noun_after(claim.facts, at)
             if noun is None:
                 continue
             there = [
                 (other_side, other)
                 for other_side, other_words in enumerate(sides)
                 for other in _find_positions(sentence.folded, other_words)
-                if (found := _find_noun_behind(sentence, other)) and (found == noun or is_form_of_any(noun, [found]))
+                if (found := _find_noun_after(sentence, other)) and (found == noun or is_form_of_any(noun, [found]))
             ]
             if there and all(other_side != side for other_side, _ in there):
                 return find_word(claim.text, at), find_word(sentence.text, there[0][1])
@@ -183,7 +183,7 @@ def _compare_times(claim: Claim, sentence: TextFacts) -> Places | None:
 
 def _compare_periods(claim: Claim, sentence: TextFacts) -> Places | None:
     """Compare the periods of one amount: "600 euros a year" and "600 euros once"."""
-    return _compare_at_numbers(claim, sentence, _find_period_behind)
+    return _compare_at_numbers(claim, sentence, _find_period_after)
 
 
 def _compare_bounds(claim: Claim, sentence: TextFacts) -> Places | None:
@@ -209,7 +209,7 @@ def _compare_at_numbers(
     return None
 
 
-def _find_period_behind(facts: TextFacts, offset: Offset) -> tuple[str, WordNumber] | None:
+def _find_period_after(facts: TextFacts, offset: Offset) -> tuple[str, WordNumber] | None:
     """Return the period of the amount at this offset and the position of its word; None without one, or with several."""
     first = _find_word_number(facts, offset)
     words, per, adverbs = facts.folded, load_words("contrasts", "per"), load_words("contrasts", "adverbs")
@@ -236,8 +236,8 @@ def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumbe
 def _compare_clauses(claim: Claim, sentence: TextFacts) -> Places | None:
     """Compare a claim that has one number with a sentence of two clauses that have a number each.
 
-    The claim is wrong if it has the number of one clause and the words of the other: the words behind the other number and
-    none behind its own, or the word before the other number and none before its own.
+    The claim is wrong if it has the number of one clause and the words of the other: the words after the other number and
+    none after its own, or the word before the other number and none before its own.
     """
     if len(claim.numbers) != 1:
         return None
@@ -249,14 +249,14 @@ def _compare_clauses(claim: Claim, sentence: TextFacts) -> Places | None:
     if other.reading & own.reading or other.unit != own.unit:
         return None
     words = claim.facts.folded
-    is_behind = _has_any(other.behind, words, own.all) and own.behind and not _has_any(own.behind, words, other.all)
+    is_after = _has_any(other.after, words, own.all) and own.after and not _has_any(own.after, words, other.all)
     is_before = (
         own.before
         and _has_any(other.before[-1:], words, own.all)
         and not _has_any(own.before, words, other.all)
-        and not _has_any(own.behind, words, other.all)
+        and not _has_any(own.after, words, other.all)
     )
-    if not is_behind and not is_before:
+    if not is_after and not is_before:
         return None
     return _find_written_number(claim.text, claim.numbers[0].offset), other.span
 
@@ -264,18 +264,18 @@ def _compare_clauses(claim: Claim, sentence: TextFacts) -> Places | None:
 class _NumberedClause(NamedTuple):
     """A clause with one number.
 
-    `span` is the place of the number, `unit` is the word right behind it, and `before` and `behind` are the content words around.
+    `span` is the place of the number, `unit` is the word right after it, and `before` and `after` are the content words around.
     """
 
     reading: Reading
     span: Span
     unit: str
     before: list[str]
-    behind: list[str]
+    after: list[str]
 
     @property
     def all(self) -> list[str]:
-        return [*self.before, *self.behind]
+        return [*self.before, *self.after]
 
 
 def _split_numbered_clauses(sentence: TextFacts) -> list[_NumberedClause]:
@@ -292,9 +292,9 @@ def _split_numbered_clauses(sentence: TextFacts) -> list[_NumberedClause]:
         words = [word if content else "" for word, content in zip(sentence.folded, sentence.content, strict=True)]
         unit = sentence.folded[at + 1] if at + 1 < end else ""
         before = [word for word in words[first:at] if word]
-        behind = [word for word in words[at + 2 : end] if word]
+        after = [word for word in words[at + 2 : end] if word]
         span = _find_written_number(sentence.text, offset)
-        found.append(_NumberedClause(reading, span, unit, before, behind))
+        found.append(_NumberedClause(reading, span, unit, before, after))
     return found
 
 
@@ -318,12 +318,12 @@ def _find_word_number(facts: TextFacts, offset: Offset) -> WordNumber:
 
 
 def _find_written_number(text: str, offset: Offset) -> Span:
-    """Return the span of the number that begins here, up to a blank, without a stop at its end."""
+    """Return the span of the number that begins here, up to a space, without a stop at its end."""
     return offset, offset + len(text[offset:].split()[0].rstrip(".,;:"))
 
 
 def _compare_han_verbs(claim: Claim, sentence: TextFacts) -> Places | None:
-    """Compare 工会支持 with 工会反对: the same two signs before opposite verbs, in one clause of each text."""
+    """Compare 工会支持 with 工会反对: the same two characters before opposite verbs, in one clause of each text."""
     if claim.text.isascii():
         return None
     for pair in load_data("contrasts")["han"]:
@@ -334,7 +334,7 @@ def _compare_han_verbs(claim: Claim, sentence: TextFacts) -> Places | None:
 
 
 def _compare_han_pair(claim: str, sentence: str, own: Sequence[str], other: Sequence[str]) -> Places | None:
-    """Return the place of a verb of `own` in the claim, and of a verb of `other` behind the same subject in the sentence."""
+    """Return the place of a verb of `own` in the claim, and of a verb of `other` after the same subject in the sentence."""
     if any(verb in claim for verb in other):
         return None
     for verb in own:
@@ -371,8 +371,8 @@ def _find_positions(words: Sequence[str], wanted: frozenset[str]) -> list[WordNu
     return [] if wanted.isdisjoint(words) else [WordNumber(at) for at, word in enumerate(words) if word in wanted]
 
 
-def _list_content_behind(facts: TextFacts, at: WordNumber) -> list[str]:
-    """Return the content words behind a word, at most NOUN_REACH words away."""
+def _list_content_after(facts: TextFacts, at: WordNumber) -> list[str]:
+    """Return the content words after a word, at most NOUN_REACH words away."""
     reach = range(at + 1, min(len(facts.folded), at + 1 + NOUN_REACH))
     return [facts.folded[position] for position in reach if facts.content[position]]
 
@@ -381,8 +381,8 @@ def _list_content_before(facts: TextFacts, at: WordNumber) -> list[str]:
     return [word for word, is_content in zip(facts.folded[:at], facts.content, strict=False) if is_content]
 
 
-def _find_noun_behind(facts: TextFacts, at: WordNumber) -> str | None:
-    """Return the first content word or number behind a preposition, unless another preposition of time stands beside it."""
+def _find_noun_after(facts: TextFacts, at: WordNumber) -> str | None:
+    """Return the first content word or number after a preposition, unless another preposition of time is beside it."""
     every = frozenset().union(*_load_sides("time"))
     if at and facts.folded[at - 1] in every:
         return None  # "until after the update"

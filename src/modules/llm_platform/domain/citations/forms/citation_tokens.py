@@ -24,8 +24,8 @@ from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.urls.canonical_url import MAX_URL_CHARS, is_web_url
 
 _RAISED_DIGITS = r"[¹²³⁰⁴-⁹]{1,3}"
-# Behind a full stop, the end of a quotation or parentheses, or a year with a full stop.
-_BEHIND_SENTENCE = r"(?:(?<=[^\W\d_][.!?])|(?<=[)\]%”\"’][.!?])|(?<=[.!?][)”\"’])|(?<=(?:19|20)\d\d\.))"
+# After a full stop, the end of a quotation or parentheses, or a year with a full stop.
+_AFTER_SENTENCE = r"(?:(?<=[^\W\d_][.!?])|(?<=[)\]%”\"’][.!?])|(?<=[.!?][)”\"’])|(?<=(?:19|20)\d\d\.))"
 _BEFORE_SENTENCE = r"(?=\s*\Z|\s+(?-i:[^a-z\s]))"
 
 # The pattern of each form. The first character of a token decides on its form, unless the character is `[` or `(`: what `[`
@@ -45,7 +45,7 @@ _FORMS: Final = {
     "narrated": NARRATED,  # `according to `, before a title
     "parentheses": r"\(",
     "superscript": rf"(?<![\s\d²³]){_RAISED_DIGITS}(?:[,˒⁻ ]{{1,2}}{_RAISED_DIGITS}){{0,9}}",
-    "digits": rf"{_BEHIND_SENTENCE}\d{{1,3}}(?:,[ ]?\d{{1,3}}){{0,9}}{_BEFORE_SENTENCE}",  # `… of growth.1`
+    "digits": rf"{_AFTER_SENTENCE}\d{{1,3}}(?:,[ ]?\d{{1,3}}){{0,9}}{_BEFORE_SENTENCE}",  # `… of growth.1`
     "address": r"<?https?://|(?<![\w.@/])www\.",
 }
 TOKEN: Final = lazy_pattern("|".join(f"(?P<{form}>{pattern})" for form, pattern in _FORMS.items()), re.I)
@@ -165,7 +165,7 @@ class TokenReader:
         return cite(whole, self._read_author_and_year(whole) or self._read_given_name(whole) or None)
 
     def _read_author_and_year(self, parentheses: re.Match[str]) -> Sequence[int] | None:
-        """Read `(Smith, 2021)`, or the year behind a name in the sentence."""
+        """Read `(Smith, 2021)`, or the year after a name in the sentence."""
         bibliography, inside = self._sources.bibliography, parentheses[0][1:-1]
         if not bibliography:
             return None

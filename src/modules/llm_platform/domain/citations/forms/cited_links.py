@@ -53,7 +53,7 @@ class LinkReader:
         return self._sources.find_named(label or words)
 
     def _find_opened(self, words: str, target: str) -> int | None:
-        """Return the number of a given source with this name, such as a file, or of the page; None if it is no web page."""
+        """Return the number of a given source with this name, such as a file, or of the page; None if it is not a web page."""
         url = add_scheme(target.strip("<>"))
         number = self._sources.find_named(url.removeprefix(DOCUMENT_SCHEME))
         if number is not None or not is_web_url(url):
@@ -79,18 +79,18 @@ def _split_link(parts: re.Pattern[str], link: str) -> tuple[str, str]:
 def _is_label(words: str, url: str, token: re.Match[str]) -> bool:
     """Return whether the words of a link only name its source.
 
-    They do if they are a number, `Source` or the name of the site, or if the link stands between two sentences.
+    They do if they are a number, `Source` or the name of the site, or if the link is between two sentences.
     """
     name = words.strip(" *_[]\\").casefold()
     if read_label_number(words) or name in GENERIC_LABELS:
         return True
     line, start, end = token.string, token.start(), token.end()
-    before, behind = line[max(0, start - CHARS_BEFORE) : start], line[end : end + 2].strip()
+    before, after = line[max(0, start - CHARS_BEFORE) : start], line[end : end + 2].strip()
     if not before.strip(" *-+>#"):
         return False  # the sentence begins with the link
     if _SENTENCE_END_BEFORE.search(before) or _MARKER_BEFORE.search(before):
-        return not behind or not (behind[0].islower() or behind[0] in ",:;'’")
-    if behind and behind[0] not in ".;)":
+        return not after or not (after[0].islower() or after[0] in ",:;'’")
+    if after and after[0] not in ".;)":
         return False
     squeezed = "".join(filter(str.isalnum, name))
     return bool(squeezed) and squeezed in "".join(filter(str.isalnum, get_host(url)))

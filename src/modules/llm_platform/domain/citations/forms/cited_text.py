@@ -117,7 +117,7 @@ class CitedTextWriter:
             self._append(self._original[start:end], start, end, is_copied=True, link=link)
 
     def insert(self, text: str, start: int, end: int) -> None:
-        """Write `text`, which may be empty, in place of a part."""
+        """Write `text`, which may be empty, instead of a part."""
         if text:
             self._append(text, start, end, is_copied=False)
 

@@ -10,10 +10,10 @@ from modules.llm_platform.domain.text.sentences import Span
 
 
 class TokenReading(NamedTuple):
-    """What stands at a token.
+    """What was found at a token.
 
     - `end` is the offset from which the line is read on.
-    - `numbers` are the sources that the token cites. They are None if it is no citation, and its text stays. They are empty if
+    - `numbers` are the sources that the token cites. They are None if it is not a citation, and its text stays. They are empty if
       its text is removed.
     - `kept` is the span of the words of a citation that stay before its markers.
     """
@@ -29,5 +29,5 @@ def cite(token: re.Match[str], numbers: Sequence[int] | None) -> TokenReading:
 
 
 def read_on(token: re.Match[str]) -> TokenReading:
-    """Return that no citation begins at this token. One may begin behind its first character."""
+    """Return that no citation begins at this token. One may begin after its first character."""
     return TokenReading(token.start() + 1, None)
