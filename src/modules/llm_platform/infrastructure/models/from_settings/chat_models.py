@@ -35,8 +35,8 @@ EXTRACTIVE_ONLY = (
 REPORT_LLM_RPS = 2.0  # Calls per second of one model if LLM_RPS is not set.
 MAX_CONCURRENT_CALLS = 8
 # These are the defaults for a local model. LOCAL_TIMEOUT_S limits the time until its first token, a research run and a RAG
-# request. LOCAL_SOURCES_TOKENS limits the sources in the prompt of an answer: a CPU reads 20 to 100 tokens a second, and
-# passages of 1,500 tokens contained the answer to 37 of 40 questions about manuals, those of 4,000 tokens to 38.
+# request. LOCAL_SOURCES_TOKENS limits the sources in the prompt of an answer: a CPU reads 20 to 100 tokens a second. Of this
+# budget, `fit_to_question` gives a question that one search answers 240 or 400 tokens.
 LOCAL_TIMEOUT_S = 600.0
 LOCAL_SOURCES_TOKENS = 1500
 REPORT_FACTOR = 2  # a report of a slow model has this many times the sources of its answers
