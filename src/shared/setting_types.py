@@ -223,7 +223,7 @@ def _check_api_keys(keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
     """Raise ValueError for a label without a key, as of a variable that is not set: the label would be the key."""
     for number, key in enumerate(keys, 1):
         if _LABEL_WITHOUT_KEY.fullmatch(key.get_secret_value()):
-            raise ValueError(f"must have a key behind the label of entry {number}")
+            raise ValueError(f"must have a key after the label of entry {number}")
     return keys
 
 
