@@ -42,11 +42,12 @@ def fit_to_question(
 ) -> BudgetedText:
     """Cut the texts to the passages that fit the question best, at most `budget_tokens` together.
 
-    If `is_one_step`, the passages of all sources are ranked together, and sources without one of the best are left out. They
-    take BRIEF_SHARE of the budget if they have all words of the question, else ONE_STEP_SHARE. A budget of at most
-    SMALL_BUDGET_TOKENS is the budget of a small model, for which fewer passages are enough. Otherwise, and if no passage has a
-    word of the question, the source at rank n gets a share of 1/n of the first one's, and what better ones leave: the answer is
-    mostly in the first source, seldom at its beginning.
+    If `is_one_step`, the passages of all sources are ranked together, and sources without a chosen passage are left out. The
+    passages take BRIEF_SHARE of the budget if they have all words of the question, else ONE_STEP_SHARE. A budget of at most
+    SMALL_BUDGET_TOKENS belongs to a small model, so its passages take at most SMALL_BRIEF_TOKENS or SMALL_ONE_STEP_TOKENS.
+
+    Otherwise, and if no passage has a word of the question, the source at rank n gets 1/n of the share of the first source,
+    and the tokens that better sources leave. The answer is mostly in the first source, seldom at its beginning.
     """
     sizes = [count_tokens(source.text) for source in sources]
     if is_one_step and (together := _fit_together(sources, sizes, question, budget_tokens, language)):

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.citations.forms.given_names import NARRATED
 from modules.llm_platform.domain.citations.forms.link_groups import REFERENCE_LINK, read_link_group
 from modules.llm_platform.domain.citations.forms.numbered_sources import NumberedSources
 from modules.llm_platform.domain.citations.forms.source_lists import ADDRESS_START, LINK, add_scheme, find_url
-from modules.llm_platform.domain.citations.forms.token_reading import TokenReading, cite, read_on
+from modules.llm_platform.domain.citations.forms.token_reading import TokenReading, cite, skip_character
 from modules.llm_platform.domain.markdown.addresses import read_address
 from modules.llm_platform.domain.markdown.markers import MARKER
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
@@ -158,10 +158,10 @@ class TokenReader:
         if group := read_link_group(line, at):
             found = (self._links.find_grouped(link) for link in group.links)
             numbers = _list_once(number for number in found if number is not None)
-            return TokenReading(group.end, numbers) if numbers else read_on(token)
+            return TokenReading(group.end, numbers) if numbers else skip_character(token)
         whole = _PARENTHESISED.match(line, at)
         if whole is None:
-            return read_on(token)
+            return skip_character(token)
         return cite(whole, self._read_author_and_year(whole) or self._read_given_name(whole) or None)
 
     def _read_author_and_year(self, parentheses: re.Match[str]) -> Sequence[int] | None:

@@ -12,7 +12,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.forms.link_groups import GroupedLink
 from modules.llm_platform.domain.citations.forms.numbered_sources import DOCUMENT_SCHEME, NumberedSources
 from modules.llm_platform.domain.citations.forms.source_lists import LINK_TEXT, LINK_URL, add_scheme
-from modules.llm_platform.domain.citations.forms.token_reading import TokenReading, read_on
+from modules.llm_platform.domain.citations.forms.token_reading import TokenReading, skip_character
 from modules.llm_platform.domain.urls.canonical_url import get_host, is_web_url
 
 GENERIC_LABELS: Final = frozenset(
@@ -63,7 +63,7 @@ class LinkReader:
 
     def _cite_link(self, token: re.Match[str], words: str, number: int | None, url: str) -> TokenReading:
         if number is None:
-            return read_on(token)
+            return skip_character(token)
         if _is_label(words, url, token):
             return TokenReading(token.end(), (number,))
         start = token.start() + len("[")

@@ -25,9 +25,9 @@ class TokenReading(NamedTuple):
 
 def cite(token: re.Match[str], numbers: Sequence[int] | None) -> TokenReading:
     """Return the whole token as a citation of these sources; as no citation if `numbers` is None."""
-    return read_on(token) if numbers is None else TokenReading(token.end(), numbers)
+    return skip_character(token) if numbers is None else TokenReading(token.end(), numbers)
 
 
-def read_on(token: re.Match[str]) -> TokenReading:
-    """Return that no citation begins at this token. One may begin after its first character."""
+def skip_character(token: re.Match[str]) -> TokenReading:
+    """Return that this token is not a citation. Reading continues after its first character, where a citation may begin."""
     return TokenReading(token.start() + 1, None)
