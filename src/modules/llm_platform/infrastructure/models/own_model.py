@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 UNEXPECTED_ERROR: Final = "The language model {name} raised an unexpected error: see the log"
 WRONG_PART: Final = "stream() yields LLMToken, LLMReset and LLMResponse, and no {type}"
+# The methods of IContextWindow, ISlowToLoad and IHealthProbe. Since Python 3.12, isinstance only sees attributes of the object.
+OPTIONAL: Final = ("context_tokens", "begin_loading", "ping")
 
 
 class OwnModel(ILLMProvider):
@@ -31,7 +33,7 @@ class OwnModel(ILLMProvider):
         self.model = model.model
         self.is_free = model.is_free
         self._own = model
-        for optional in ("context_tokens", "begin_loading"):  # isinstance looks for them in the object itself
+        for optional in OPTIONAL:
             if hasattr(model, optional):
                 setattr(self, optional, getattr(model, optional))
 

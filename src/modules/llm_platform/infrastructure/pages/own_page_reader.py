@@ -20,6 +20,8 @@ class OwnPageReader(IPageReader):
     def __init__(self, reader: IPageReader) -> None:
         self.name = reader.name
         self._own = reader
+        if hasattr(reader, "ping"):  # IHealthProbe: since Python 3.12, isinstance only sees attributes of the object
+            self.ping = reader.ping
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._own, name)
