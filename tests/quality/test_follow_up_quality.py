@@ -12,7 +12,7 @@ from modules.llm_platform.domain.research.follow_up import standalone_by_rules
 
 ROOT = Path(__file__).parents[2]
 ROWS = [json.loads(line) for line in (ROOT / "tests/quality/follow_ups.jsonl").read_text(encoding="utf-8").splitlines()]
-NAMES = {"tuned": "the rules were tuned on it", "unseen": "not looked at while tuning"}
+NAMES = {"tuned": "used to tune the rules", "unseen": "not used for tuning"}
 
 
 def understood(row: dict[str, object]) -> bool:
