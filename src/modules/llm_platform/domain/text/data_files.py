@@ -18,3 +18,9 @@ def load_data(name: str) -> Any:
 def load_words(name: str, part: str) -> frozenset[str]:
     """Return the words of one part of `<name>.json`."""
     return frozenset(load_data(name)[part].split())
+
+
+@cache
+def load_word_groups(name: str, part: str) -> tuple[frozenset[str], ...]:
+    """Return the words of each group in one part of `<name>.json`, in the order of the file."""
+    return tuple(frozenset(words.split()) for words in load_data(name)[part])

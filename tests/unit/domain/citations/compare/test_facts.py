@@ -7,10 +7,14 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.compare.alignment import prepare_source
 from modules.llm_platform.domain.citations.compare.changed_names import find_changed_name
-from modules.llm_platform.domain.citations.compare.changed_numbers import find_changed_date, find_changed_number
+from modules.llm_platform.domain.citations.compare.changed_numbers import (
+    find_changed_date,
+    find_changed_number,
+    find_replaced_date,
+)
 from modules.llm_platform.domain.citations.compare.changes import Change
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
-from modules.llm_platform.domain.citations.compare.contrasts import find_contrast, find_replaced_date
+from modules.llm_platform.domain.citations.compare.contrasts import find_contrast
 from modules.llm_platform.domain.citations.compare.denials import find_denial
 from modules.llm_platform.domain.citations.compare.facts import find_change
 from modules.llm_platform.domain.citations.read.claims import read_claim

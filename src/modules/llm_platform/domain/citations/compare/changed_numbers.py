@@ -1,7 +1,8 @@
 """Find a number or date of a claim that its source changes, and count the numbers that it lacks.
 
 "The fort has 12 gates" is refuted by "The fort has 14 gates", a number of the same kind: with the same unit or the same word
-before it, or a year like it. "12 feet" is also refuted by "12 metres".
+before it, or a year like it. "12 feet" is also refuted by "12 metres". "It opens on 14 May" is refuted by "It was planned for
+14 May. It has been moved to 2 September".
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from modules.llm_platform.domain.citations.compare.table_rows import find_other_
 from modules.llm_platform.domain.citations.read.claims import ClaimNumber
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.numbers import PERCENT, Reading, find_other_date
-from modules.llm_platform.domain.text.positions import Offset
+from modules.llm_platform.domain.text.positions import Offset, SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_same_word, normalize_unit
 
@@ -132,6 +133,25 @@ def find_changed_date(compared: Comparison) -> Change | None:
     own, other = found
     changed = compared.locate_in_passage(find_place(compared.passage_facts.text, other))
     return Change("date", find_place(compared.claim.text, own), changed)
+
+
+def find_replaced_date(compared: Comparison) -> Change | None:
+    """Return the new date if the sentence after the best one says that the date of the claim was moved."""
+    claim, best = compared.claim, compared.passage.sentences[0]
+    after = SentenceNumber(best + 1)
+    if after >= len(compared.source.spans):
+        return None
+    sentence, later = compared.read_facts(best), compared.read_facts(after)
+    moved = load_words("contrasts", "replaced")
+    if moved.isdisjoint(later.folded) or not moved.isdisjoint(claim.facts.folded):
+        return None
+    if find_other_date(claim.facts.dated, sentence.dated) is not None:
+        return None  # the best sentence has another date than the claim: `find_changed_date` compares the two
+    changed = find_other_date(claim.facts.dated, later.dated)
+    if changed is None:
+        return None
+    own, other = changed
+    return Change("date", find_place(claim.text, own), compared.locate(after, find_place(later.text, other)))
 
 
 def count_missing_numbers(compared: Comparison) -> int:

@@ -26,6 +26,9 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 _REMOVED: Final = "\x00"  # stands for a character that the claim does not have
 
 
+Places = tuple[Span, Span]  # a span of the claim, and the span of a sentence that says otherwise
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A difference: `claimed` is a span of the claim, and `found` is the span of the source that says otherwise."""
@@ -39,6 +42,11 @@ def find_figures(text: str, at: Offset) -> Span:
     """Return the span of the number that begins at `at`, in figures or in words."""
     found = _FIGURES.match(text, at) or _HAN_FIGURES.match(text, at) or _WORD.match(text, at)
     return found.span() if found else (at, at + 1)
+
+
+def find_number(text: str, at: Offset) -> Span:
+    """Return the span from `at` up to a space, without a stop at its end: a number in figures, with its sign or unit."""
+    return at, at + len(text[at:].split()[0].rstrip(".,;:"))
 
 
 def find_word(text: str, position: WordNumber) -> Span:

@@ -9,10 +9,11 @@ from modules.llm_platform.domain.citations.compare.changed_numbers import (
     count_missing_numbers,
     find_changed_date,
     find_changed_number,
+    find_replaced_date,
 )
 from modules.llm_platform.domain.citations.compare.changes import Change
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
-from modules.llm_platform.domain.citations.compare.contrasts import find_contrast, find_replaced_date
+from modules.llm_platform.domain.citations.compare.contrasts import find_contrast
 from modules.llm_platform.domain.citations.compare.denials import find_denial
 
 

@@ -1,0 +1,190 @@
+"""Find a number that a claim and one sentence share, with words beside it that say the opposite: "600 euros a year", "once".
+
+`contrasts` lists the comparisons with an example of each. The words that they look for are in `contrasts.json`. All words are
+folded.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.citations.compare.changes import Places, find_number, find_word
+from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
+from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
+from modules.llm_platform.domain.text.numbers import Reading, find_number_words, load_number_words, read_value
+from modules.llm_platform.domain.text.positions import Offset, WordNumber
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
+
+PERIOD_REACH: Final = 8  # a period is looked for in this many words after its amount
+BOUND_REACH: Final = 3  # a bound is looked for in this many words before its number
+
+
+# --- the words beside a number
+
+
+def compare_periods(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare the periods of one amount: "600 euros a year" and "600 euros once"."""
+    return _compare_at_numbers(claim, sentence, _find_period_after)
+
+
+def compare_bounds(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare the bounds of one number: "at least three years" and "at most three years"."""
+    return _compare_at_numbers(claim, sentence, _find_bound_before)
+
+
+def _compare_at_numbers(
+    claim: Claim, sentence: TextFacts, read: Callable[[TextFacts, Offset], tuple[Hashable, WordNumber] | None]
+) -> Places | None:
+    """Compare the words beside a number that both texts have. Return both words if they are of different kinds.
+
+    `read` gets the offset of a number. It returns the kind of the word beside it and the position of that word.
+    """
+    for number in claim.numbers:
+        mine = read(claim.facts, number.offset)
+        if mine is None:
+            continue
+        offsets = [offset for reading, offset in _list_numbers(sentence) if reading & number.reading]
+        theirs = [word for offset in offsets if (word := read(sentence, offset)) is not None]
+        if theirs and all(kind != mine[0] for kind, _ in theirs):
+            return find_word(claim.text, mine[1]), find_word(sentence.text, theirs[0][1])
+    return None
+
+
+def _find_period_after(facts: TextFacts, offset: Offset) -> tuple[str, WordNumber] | None:
+    """Return the period of the amount at this offset and the position of its word; None without one, or with several.
+
+    "once" only counts alone: "50 euros a year, paid once" has the period of a year.
+    """
+    periods, per, adverbs = _load_periods(), load_words("contrasts", "per"), load_words("contrasts", "adverbs")
+    first = _find_word_at(facts, offset) + 1
+    words = facts.folded
+    found = [
+        (periods[word], WordNumber(at))
+        for at, word in enumerate(words[first : first + PERIOD_REACH], first)
+        if word in periods and (word in adverbs or words[at - 1] in per)
+    ]
+    repeated = [(period, at) for period, at in found if period != "once"]
+    if len({period for period, _ in repeated}) > 1:
+        return None
+    return next(iter(repeated or found), None)
+
+
+@cache
+def _load_periods() -> dict[str, str]:
+    """Return the words for periods, each with its period."""
+    return {word: period for period, words in load_data("contrasts")["period"].items() for word in words.split()}
+
+
+def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumber] | None:
+    """Return the side and the position of a bound ("at least", "at most") before a number."""
+    at = _find_word_at(facts, offset)
+    for position in range(max(0, at - BOUND_REACH), at):
+        for side, words in enumerate(load_word_groups("contrasts", "bound")):
+            if facts.folded[position] in words:
+                return side, WordNumber(position)
+    return None
+
+
+def _list_numbers(facts: TextFacts) -> list[tuple[Reading, Offset]]:
+    """Return the numbers in figures, then the numbers in words, with their offsets."""
+    known = load_number_words()
+    spelled = [
+        (read_value(known[facts.folded[at]]), Offset(find_word(facts.text, WordNumber(at))[0]))
+        for at in find_number_words(facts.folded)
+    ]
+    return facts.figures + spelled
+
+
+# --- two clauses with a number each
+
+
+class _NumberedClause(NamedTuple):
+    """A clause with one number.
+
+    `span` is the place of the number, `unit` is the word right after it, and `before` and `after` are the content words around.
+    """
+
+    reading: Reading
+    span: Span
+    unit: str
+    before: Sequence[str]
+    after: Sequence[str]
+
+    def has(self, word: str) -> bool:
+        return is_form_of_any(word, self.before) or is_form_of_any(word, self.after)
+
+
+def compare_clauses(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare a claim that has one number with a sentence of two clauses that have a number each.
+
+    The claim is wrong if it has the number of one clause and the words of the other clause.
+    """
+    if len(claim.numbers) != 1:
+        return None
+    number, clauses = claim.numbers[0], _split_numbered_clauses(sentence)
+    own = next((clause for clause in clauses if clause.reading & number.reading), None)
+    if own is None:
+        return None
+    other = clauses[1 - clauses.index(own)]
+    if other.reading & own.reading or other.unit != own.unit or not _has_words_of_other(claim, own, other):
+        return None
+    return find_number(claim.text, number.offset), other.span
+
+
+def _has_words_of_other(claim: Claim, own: _NumberedClause, other: _NumberedClause) -> bool:
+    """Return whether the claim, which has the number of `own`, takes its words from the clause `other`.
+
+    It has words from after the other number and none from after its own, or the word before the other number and none from
+    before or after its own. Words that both clauses have do not count.
+    """
+    if _has_any(claim, own.after, besides=other):
+        return False
+    if own.after and _has_any(claim, other.after, besides=own):
+        return True
+    return (
+        bool(own.before)
+        and _has_any(claim, other.before[-1:], besides=own)
+        and not _has_any(claim, own.before, besides=other)
+    )
+
+
+def _has_any(claim: Claim, words: Sequence[str], *, besides: _NumberedClause) -> bool:
+    """Return whether the claim has one of these words that the clause `besides` lacks."""
+    return any(is_form_of_any(word, claim.facts.folded) and not besides.has(word) for word in words)
+
+
+def _split_numbered_clauses(sentence: TextFacts) -> Sequence[_NumberedClause]:
+    """Return the two clauses that "and" or a similar word joins; empty unless each of them has exactly one number."""
+    joining = load_words("contrasts", "joining")
+    cuts = [at for at, word in enumerate(sentence.folded) if word in joining]
+    if len(cuts) != 1:
+        return ()
+    numbers = [(_find_word_at(sentence, offset), reading, offset) for reading, offset in sentence.figures]
+    clauses: list[_NumberedClause] = []
+    for first, end in ((0, cuts[0]), (cuts[0], len(sentence.folded))):
+        within = [number for number in numbers if first <= number[0] < end]
+        if len(within) != 1:
+            return ()
+        at, reading, offset = within[0]
+        clauses.append(
+            _NumberedClause(
+                reading,
+                find_number(sentence.text, offset),
+                unit=sentence.folded[at + 1] if at + 1 < end else "",
+                before=_list_content(sentence, first, at),
+                after=_list_content(sentence, at + 2, end),
+            )
+        )
+    return clauses
+
+
+def _list_content(sentence: TextFacts, first: int, end: int) -> list[str]:
+    """Return the content words from one position up to another."""
+    return [sentence.folded[at] for at in range(first, end) if sentence.content[at]]
+
+
+def _find_word_at(facts: TextFacts, offset: Offset) -> WordNumber:
+    """Return the position of the word at this offset."""
+    return WordNumber(len(WORD_WITH_APOSTROPHE.findall(facts.text[:offset])))

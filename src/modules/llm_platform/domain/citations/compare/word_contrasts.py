@@ -1,0 +1,210 @@
+"""Find words of a claim and of one sentence that say the opposite of the same thing: all and most, for and against.
+
+`contrasts` lists the comparisons with an example of each. The words that they look for are in `contrasts.json`, where words of
+one side, such as `until` and `before`, form a group. All words are folded.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Final
+
+from modules.llm_platform.domain.citations.compare.changes import Places, find_number, find_word
+from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
+from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
+from modules.llm_platform.domain.text.numbers import Reading
+from modules.llm_platform.domain.text.positions import WordNumber
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+
+NOUN_REACH: Final = 4  # a noun is looked for in this many words after its quantifier or preposition
+NOUNS_TRIED: Final = 2  # one of the first two content words after a quantifier is its noun: "most of the new rooms"
+VERB_REACH: Final = 3  # a verb of voting is looked for in this many words on each side of "for"
+HAN_WORD_CHARS: Final = 2  # most Chinese words, such as the subject at the beginning of a claim and the verb after it
+
+_BEFORE_WHOLE = re.compile(r"(?:of|von|der|sur|de|di|из|z|out of)(?: the| den| les| los| las)?$")
+_HAN_CLAUSE_END = re.compile(r"[，。；！？,;.!?]|但|而|不过|不過")
+
+
+# --- quantities
+
+
+def compare_quantities(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare "all positions" with "most positions", "only positions" and "74 of the 90 positions"."""
+    whole, part = load_words("contrasts", "all"), load_words("contrasts", "part")
+    if whole.isdisjoint(claim.facts.folded) or not part.isdisjoint(claim.facts.folded):
+        return None
+    for at in _find_positions(claim.facts.folded, whole):
+        noun = next(iter(_list_content_after(claim.facts, at)), None)
+        if noun is None:
+            continue
+        if _find_quantifier(sentence, whole, noun) is not None:
+            return None
+        quantifier = _find_quantifier(sentence, part, noun)
+        limit = _find_share(sentence, noun) if quantifier is None else find_word(sentence.text, quantifier)
+        if limit is not None:
+            return find_word(claim.text, at), limit
+    return None
+
+
+def _find_quantifier(sentence: TextFacts, quantifiers: frozenset[str], noun: str) -> WordNumber | None:
+    """Return the position of the first of these quantifiers that is before the noun."""
+    for at in _find_positions(sentence.folded, quantifiers):
+        if is_form_of_any(noun, _list_content_after(sentence, at)[:NOUNS_TRIED]):
+            return at
+    return None
+
+
+def _find_share(sentence: TextFacts, noun: str) -> Span | None:
+    """Return the place of the smaller number in "74 of the 90 positions" or "of the 90 positions, 74"."""
+    figures = [(float(min(reading, key=len)), offset) for reading, offset in sentence.figures if _is_plain(reading)]
+    for whole, offset in figures:
+        is_whole = _BEFORE_WHOLE.search(sentence.text[:offset].rstrip().casefold())
+        if not is_whole or not is_form_of_any(noun, _split_words_after_first(sentence.text[offset:])):
+            continue
+        for share, place in figures:
+            if share < whole:
+                return find_number(sentence.text, place)
+    return None
+
+
+def _is_plain(reading: Reading) -> bool:
+    return all(value.replace(".", "", 1).isdigit() for value in reading)
+
+
+def _split_words_after_first(text: str) -> list[str]:
+    """Return the words that may be the noun of the number at the beginning of the text."""
+    return [word.strip(".,;:").casefold() for word in text.split()[1 : 1 + NOUN_REACH]]
+
+
+# --- stances
+
+
+def compare_stances(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare "voted for it" with "voted against it", of the same voter."""
+    verbs = load_words("contrasts", "stance_verbs")
+    if verbs.isdisjoint(claim.facts.folded) or verbs.isdisjoint(sentence.folded):
+        return None
+    mine, theirs = _find_stance(claim.facts, verbs), _find_stance(sentence, verbs)
+    if mine is None or theirs is None:
+        return None
+    (side, at), (other_side, other_at) = mine, theirs
+    voters = [word for word in _list_content_before(claim.facts, at) if word not in verbs]
+    if side == other_side or not any(is_form_of_any(word, sentence.folded) for word in voters):
+        return None
+    return find_word(claim.text, at), find_word(sentence.text, other_at)
+
+
+def _find_stance(facts: TextFacts, verbs: frozenset[str]) -> tuple[int, WordNumber] | None:
+    """Return the side and the position of the first "for" or "against" beside a verb of voting.
+
+    None if there is none, or if the text has both.
+    """
+    stances = [
+        (side, at)
+        for side, words in enumerate(load_word_groups("contrasts", "stance"))
+        for at in _find_positions(facts.folded, words)
+        if not verbs.isdisjoint(facts.folded[max(0, at - VERB_REACH) : at + VERB_REACH])
+    ]
+    return stances[0] if len({side for side, _ in stances}) == 1 else None
+
+
+# --- times
+
+
+def compare_times(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare "after the probation period" with "during the probation period" and "until 30 June" with "after 30 June"."""
+    for side, at, noun in _list_times(claim.facts):
+        others = [
+            (other_side, other_at)
+            for other_side, other_at, other_noun in _list_times(sentence)
+            if other_noun == noun or is_form_of_any(noun, [other_noun])
+        ]
+        if others and all(other_side != side for other_side, _ in others):
+            return find_word(claim.text, at), find_word(sentence.text, others[0][1])
+    return None
+
+
+def _list_times(facts: TextFacts) -> list[tuple[int, WordNumber, str]]:
+    """Return the side, the position and the noun of each preposition of time."""
+    return [
+        (side, at, noun)
+        for side, words in enumerate(load_word_groups("contrasts", "time"))
+        for at in _find_positions(facts.folded, words)
+        if (noun := _find_noun_after(facts, at)) is not None
+    ]
+
+
+def _find_noun_after(facts: TextFacts, at: WordNumber) -> str | None:
+    """Return the first content word or number after a preposition, unless another preposition of time is beside it."""
+    prepositions = _load_times()
+    if at and facts.folded[at - 1] in prepositions:
+        return None  # "until after the update"
+    for position in range(at + 1, min(len(facts.folded), at + 1 + NOUN_REACH)):
+        word = facts.folded[position]
+        if word in prepositions:
+            return None
+        if facts.content[position] or word.isdigit():
+            return word
+    return None
+
+
+@cache
+def _load_times() -> frozenset[str]:
+    return frozenset().union(*load_word_groups("contrasts", "time"))
+
+
+# --- Chinese verbs
+
+
+def compare_han_verbs(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare 工会支持 with 工会反对: the same two characters before opposite verbs, in one clause of each text."""
+    if claim.text.isascii():
+        return None
+    for pair in load_data("contrasts")["han"]:
+        for own, other in (pair, pair[::-1]):
+            if (found := _compare_han_pair(claim.text, sentence.text, own.split(), other.split())) is not None:
+                return found
+    return None
+
+
+def _compare_han_pair(claim: str, sentence: str, own: Sequence[str], other: Sequence[str]) -> Places | None:
+    """Return the place of a verb of `own` in the claim, and of a verb of `other` after the same subject in the sentence."""
+    if any(verb in claim for verb in other):
+        return None
+    for verb in own:
+        at = claim.find(verb)
+        subject = claim[:at].strip()[:HAN_WORD_CHARS] if at >= HAN_WORD_CHARS else ""
+        if not subject or subject.isascii():
+            continue
+        for clause, start in _split_han_clauses(sentence):
+            found = next((clause.find(opposite) for opposite in other if opposite in clause), -1)
+            if found >= 0 and subject in clause[:found] and not any(word in clause for word in own):
+                return (at, at + len(verb)), (start + found, start + found + HAN_WORD_CHARS)
+    return None
+
+
+def _split_han_clauses(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the clauses of a Chinese text, each with its offset."""
+    start = 0
+    for cut in _HAN_CLAUSE_END.finditer(text):
+        yield text[start : cut.start()], start
+        start = cut.end()
+    yield text[start:], start
+
+
+# --- words around a position
+
+
+def _find_positions(words: Sequence[str], wanted: frozenset[str]) -> list[WordNumber]:
+    return [] if wanted.isdisjoint(words) else [WordNumber(at) for at, word in enumerate(words) if word in wanted]
+
+
+def _list_content_after(facts: TextFacts, at: WordNumber) -> list[str]:
+    """Return the content words after a word, at most NOUN_REACH words away."""
+    reach = range(at + 1, min(len(facts.folded), at + 1 + NOUN_REACH))
+    return [facts.folded[position] for position in reach if facts.content[position]]
+
+
+def _list_content_before(facts: TextFacts, at: WordNumber) -> list[str]:
+    return [word for word, is_content in zip(facts.folded[:at], facts.content, strict=False) if is_content]
