@@ -12,8 +12,8 @@ from typing import Final
 
 from modules.llm_platform.application.verification.conversation_passages import read_newest_first
 from modules.llm_platform.application.verification.marked_passages import Passage
-from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
-from modules.llm_platform.domain.citations.forms.source_lists import MAX_NUMBER, add_scheme, find_addresses
+from modules.llm_platform.domain.citations.forms.cited_text import MAX_NUMBER, GivenSource
+from modules.llm_platform.domain.citations.forms.written_addresses import add_scheme, find_addresses
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
 

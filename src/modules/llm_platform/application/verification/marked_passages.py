@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
-from modules.llm_platform.domain.citations.forms.source_lists import MAX_NUMBER, find_url
+from modules.llm_platform.domain.citations.forms.cited_text import MAX_NUMBER
+from modules.llm_platform.domain.citations.forms.written_addresses import find_url
 from modules.llm_platform.domain.urls.canonical_url import MAX_URL_CHARS, is_web_url
 
 MAX_TITLE_CHARS: Final = 300

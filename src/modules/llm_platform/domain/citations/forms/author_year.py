@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from modules.llm_platform.domain.citations.forms.source_lists import fold_words
 from modules.llm_platform.domain.text.tokens import fold
 
 MAX_AUTHOR_WORDS: Final = 12  # words before a year that may name an author or a title
@@ -51,7 +50,7 @@ class BibliographyEntry:
         if found is None:
             return None
         author = plain[: found.start()].strip() or plain
-        words = fold_words(author)
+        words = _fold_words(author)
         initials = "".join(word[0] for word in fold(author).split() if word[0].isalpha() and word not in _UNNAMED)
         return cls(number, tuple(words), found[1].replace(" ", ""), initials) if words else None
 
@@ -87,8 +86,8 @@ class Bibliography:
     def find(self, author: str, year: str) -> int | None:
         """Return the number of the first entry by these authors of this year; None if there is none."""
         bare = _OTHERS.sub("", author).strip(" ,\"“”'*_")
-        names = [words for name in _BETWEEN.split(bare) if (words := fold_words(name))]
-        for wanted in (names, [fold_words(bare)]):
+        names = [words for name in _BETWEEN.split(bare) if (words := _fold_words(name))]
+        for wanted in (names, [_fold_words(bare)]):
             candidates = self._by_key.get(wanted[0][0], []) if wanted and wanted[0] else []
             for entry in candidates[:MAX_ENTRIES_OF_AUTHOR]:
                 if entry.is_by(wanted, year):
@@ -127,3 +126,8 @@ def read_narrated_work(before: str, years: str, bibliography: Bibliography) -> i
             if number is not None:
                 return number
     return None
+
+
+def _fold_words(text: str) -> list[str]:
+    """Return the words of a text, folded for comparison."""
+    return re.findall(r"[^\W_]+", fold(text))

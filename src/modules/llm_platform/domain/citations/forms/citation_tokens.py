@@ -15,8 +15,8 @@ from modules.llm_platform.domain.citations.forms.cited_links import LinkReader, 
 from modules.llm_platform.domain.citations.forms.given_names import NARRATED
 from modules.llm_platform.domain.citations.forms.link_groups import REFERENCE_LINK, read_link_group
 from modules.llm_platform.domain.citations.forms.numbered_sources import NumberedSources
-from modules.llm_platform.domain.citations.forms.source_lists import ADDRESS_START, LINK, add_scheme, find_url
 from modules.llm_platform.domain.citations.forms.token_reading import TokenReading, cite, skip_character
+from modules.llm_platform.domain.citations.forms.written_addresses import ADDRESS_START, LINK, add_scheme, find_url
 from modules.llm_platform.domain.markdown.addresses import read_address
 from modules.llm_platform.domain.markdown.markers import MARKER
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern

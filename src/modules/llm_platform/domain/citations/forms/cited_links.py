@@ -11,8 +11,8 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.forms.link_groups import GroupedLink
 from modules.llm_platform.domain.citations.forms.numbered_sources import DOCUMENT_SCHEME, NumberedSources
-from modules.llm_platform.domain.citations.forms.source_lists import LINK_TEXT, LINK_URL, add_scheme
 from modules.llm_platform.domain.citations.forms.token_reading import TokenReading, skip_character
+from modules.llm_platform.domain.citations.forms.written_addresses import LINK_TEXT, LINK_URL, add_scheme
 from modules.llm_platform.domain.urls.canonical_url import get_host, is_web_url
 
 GENERIC_LABELS: Final = frozenset(

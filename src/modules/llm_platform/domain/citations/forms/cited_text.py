@@ -5,10 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.text.sentences import Span
+
+MAX_NUMBER: Final = 999  # a larger number, as in `[2021]`, is a year
 
 
 @dataclass(frozen=True, slots=True)

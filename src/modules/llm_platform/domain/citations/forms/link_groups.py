@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from modules.llm_platform.domain.citations.forms.source_lists import LINK, find_addresses
+from modules.llm_platform.domain.citations.forms.written_addresses import LINK, find_addresses
 
 MAX_GROUP_LINKS: Final = 31  # a longer group is not a citation
 REFERENCE_LINK: Final = r"\[(?!\^|\d{1,4}\])[^\[\]\n]{1,300}\]\[[^\[\]\n]{0,80}\]"

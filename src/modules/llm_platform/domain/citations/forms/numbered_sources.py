@@ -9,9 +9,9 @@ from itertools import count
 from typing import Final
 
 from modules.llm_platform.domain.citations.forms.author_year import Bibliography, BibliographyEntry
-from modules.llm_platform.domain.citations.forms.cited_text import GivenSource, NamedSource
+from modules.llm_platform.domain.citations.forms.cited_text import MAX_NUMBER, GivenSource, NamedSource
 from modules.llm_platform.domain.citations.forms.given_names import GivenNames
-from modules.llm_platform.domain.citations.forms.source_lists import MAX_NUMBER, ListedSource
+from modules.llm_platform.domain.citations.forms.list_entries import ListedSource
 from modules.llm_platform.domain.markdown.markers import MARKER, MAX_NUMBER_DIGITS, mask_code_spans, parse_numbers
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable
 
