@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText
-from modules.llm_platform.domain.citations.read.sentences import EMPHASIS, MARKS, AnswerSentence
+from modules.llm_platform.domain.citations.read.markup import EMPHASIS, MARKS
+from modules.llm_platform.domain.citations.read.sentences import AnswerSentence
 from modules.llm_platform.domain.dtos.citation_dtos import Difference, DifferenceKind, TextSpan
 from modules.llm_platform.domain.markdown.markers import LINK_TARGET
 from modules.llm_platform.domain.text.positions import Offset, WordNumber

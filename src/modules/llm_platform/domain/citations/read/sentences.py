@@ -6,57 +6,26 @@ own, or as `Sources: [1]`) belongs to all of it; see `Trailing`. The checker the
 """
 
 import re
-import string
-from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from operator import itemgetter
-from typing import NamedTuple
 
-from modules.llm_platform.domain.markdown.blocks import BlockTracker, Line, expand_tabs
-from modules.llm_platform.domain.markdown.markers import LINE, LINK_TARGET, mask_code_spans, render_markers
+from modules.llm_platform.domain.citations.read.markup import MARKS, strip_markup, strip_tail
+from modules.llm_platform.domain.citations.read.masked_prose import Marker, mask_all_but_prose
+from modules.llm_platform.domain.citations.read.table_cells import TableCell, TableReader
+from modules.llm_platform.domain.markdown.blocks import BlockTracker
 from modules.llm_platform.domain.markdown.unwrapping import SOURCE_LIST_NAMES
 from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, Span, split_sentences
 
 MAX_TRAILED_SENTENCES = 200  # a trailing marker may cite at most this many sentences above it
 
-_MARKUP_BEFORE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|>[ \t]*)*(?:\[[ xX]\][ \t]+)?")
 _BRACKETS = re.compile(r"\([^().!?\n]{1,200}\)(?= {3,}[.!?])")  # without a sentence end
-_DELIMITERS = re.compile(r"[ |:]*-[ |:-]*\Z")
-_SUBJECT = re.compile(r"(?:\A|[.!?…][\"'”’)*_]*[ ]|\n\n)[ ]*((?:\[\d{1,9}\])+)(?=[ ]+[^\W\d_A-Z])")
-_LAST_MARKER = re.compile(r"\[\d{1,9}\]\Z")
-_MARKER_CHARS = 11
-_AFTER_MARKER = string.whitespace + "\u00a0\u3000.,;:!?…)\"'”’»*_|。，、；：？！）」』"
-MARKS = re.compile(r"[ ]?\[\d{1,9}\]")
-_BEFORE_MARK = " \t,;"
-_EMPHASIS_SIGNS = frozenset("`*_~")
-EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # group 1 is code, whose signs are not emphasis: `_name`
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
-_BAR = re.compile(r"(?<!\\)\|")
 _LABEL = re.compile(rf"(\*\*|__)(?=\S)[^*_\n]*[^*_\s{STOPS}{WIDE_STOPS}]\1")
 _NO_STATEMENT = re.compile(rf"[\W_]*(?:(?:{SOURCE_LIST_NAMES})[\W_]*(?:(?:and|und|et|y|e|и|та|和|及)[\W_]*)?)?", re.I)
 
 _BETWEEN_CLAUSES = " \t,;:()\u2013\u2014"
 MIN_CLAUSE_WORDS = 4  # a clause of fewer words is not a statement of its own
-
-Marker = tuple[int, int, int]  # start, end, number
-
-
-@dataclass(frozen=True, slots=True)
-class TableCell:
-    """A cell of a table row that is not empty.
-
-    - `start` and `end` delimit it in the answer, without the markers at its end.
-    - `text` is its text without markup. `with_heads` is the text after the heads of its row and its column.
-    - `cited` are the sources of the markers in the cell. It is empty unless more than one cell of the row has markers.
-    """
-
-    start: int
-    end: int
-    text: str
-    with_heads: str
-    cited: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,118 +105,18 @@ def read_answer(
     - `added` are the offsets of the markers that the platform added.
     - `blocks` is the state of the Markdown before the text. It is changed to the state after the text.
     """
-    masked, markers = _mask_all_but_prose(answer, blocks or BlockTracker())
+    masked, markers = mask_all_but_prose(answer, blocks or BlockTracker())
     # Without this, the splitter would see the beginning of a sentence in a bracket before a removed marker.
     joined = _BRACKETS.sub(lambda found: "x" * len(found[0]), masked) if "(" in masked else masked
     spans = _join_table_rows(masked, split_sentences(joined, language))
     text = _MarkerAssigner(answer, masked, markers, added).read(spans)
     if "|" in answer:
-        text.sentences = _add_table_cells(answer, text.sentences)
+        table = TableReader(answer)
+        text.sentences = [
+            replace(sentence, cells=cells) if (cells := table.read_cells(sentence.start)) else sentence
+            for sentence in text.sentences
+        ]
     return text
-
-
-class _TextLine(NamedTuple):
-    """A line of an answer: where it ends, where its text begins after list markers, and the heads of its table, if any."""
-
-    end: int
-    text_start: int
-    heads: list[str]
-
-
-def _add_table_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerSentence]:
-    """Return the sentences, and add the cells to the ones that are table rows."""
-    lines = _read_lines(answer)
-    of_sentences = (lines[bisect_right(lines, sentence.start, key=itemgetter(0))] for sentence in sentences)
-    return [
-        replace(sentence, cells=_read_cells(answer, line.text_start, line.end, line.heads)) if line.heads else sentence
-        for sentence, line in zip(sentences, of_sentences, strict=True)
-    ]
-
-
-def _read_lines(answer: str) -> list[_TextLine]:
-    """Return the lines of an answer. A row of dashes makes the row above it the heads of a table."""
-    lines: list[_TextLine] = []
-    before, heads = "", list[str]()
-    for found in LINE.finditer(answer):
-        begin = _MARKUP_BEFORE.match(answer, found.start()).end()  # type: ignore[union-attr]  # it matches an empty text
-        line = answer[begin : found.end()].strip()
-        if _DELIMITERS.match(line) and "|" in before:
-            heads = [_read_cell_text(before, position) for position in _split_cells(before)]
-        before, heads = line, heads if "|" in line else []
-        lines.append(_TextLine(found.end(), begin, heads))
-    return lines
-
-
-def _split_cells(row: str) -> list[Span]:
-    """Return the spans between the bars of a row, which may begin and end with a bar."""
-    bars = [found.start() for found in _BAR.finditer(row)]
-    begin, end = len(row) - len(row.lstrip()), len(row.rstrip())
-    first, last = [] if begin in bars[:1] else [begin - 1], [] if end - 1 in bars[-1:] else [end]
-    return [(start + 1, end) for start, end in pairwise([*first, *bars, *last])]
-
-
-def _read_cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tuple[TableCell, ...]:
-    """Return the cells of the row from `start` to `end`, without the first one, which is the head of the row."""
-    row = answer[start:end]
-    head, *cells = _split_cells(row)
-    marked = [render_markers(row[begin:end]) for begin, end in (head, *cells)]
-    is_by_cell = sum(map(bool, marked)) > 1
-    name = _read_cell_text(row, head)
-    with_heads = []
-    for position, markers, column in zip(cells, marked[1:], heads[1:], strict=False):
-        if text := _read_cell_text(row, position):
-            begin = position[0] + len(row[slice(*position)]) - len(row[slice(*position)].lstrip())
-            last = begin + len(_strip_tail(row[begin : position[1]].rstrip()).rstrip())
-            cited = tuple(dict.fromkeys(number for _, _, number in markers)) if is_by_cell else ()
-            with_heads.append(TableCell(start + begin, start + last, text, f"{name}, {column}: {text}", cited))
-    return tuple(with_heads)
-
-
-def _read_cell_text(row: str, position: Span) -> str:
-    return _strip_markup(MARKS.sub("", row[slice(*position)])).replace("\\|", "|")
-
-
-def _mask_all_but_prose(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
-    """Return the text with everything but prose replaced by line ends and spaces, and the markers of the text.
-
-    Offsets do not change. Headings, code and list markers become line ends, which separate the blocks of prose.
-    """
-    at = 0
-    lines: list[tuple[str, list[Marker], str]] = []  # the text, the markers and the end of each line
-    paragraph: list[int] = []  # the lines that an underline below would turn into a heading
-    for found in LINE.finditer(answer):
-        line = found[0].removesuffix("\n")
-        read = blocks.take(expand_tabs(line))
-        if read.kind == "text" and not (is_delimiter := _DELIMITERS.match(line)):
-            paragraph = [] if read.starts_container else paragraph
-            paragraph.append(len(lines))
-            lines.append((*_mask_line(line, at, read), found[0][len(line) :]))
-        else:
-            titles = paragraph if read.kind == "rule" and line.lstrip(" >")[:1] in ("=", "-") else []
-            for number in titles or (paragraph[-1:] if read.kind == "text" and is_delimiter else []):
-                lines[number] = ("\n" * len(lines[number][0]), [], "\n")
-            paragraph = []
-            lines.append(("\n" * len(line), [], found[0][len(line) :]))
-        at = found.end()
-    return "".join(text + end for text, _, end in lines), [marker for _, marks, _ in lines for marker in marks]
-
-
-def _mask_line(line: str, at: int, read: Line) -> tuple[str, list[Marker]]:
-    before = _MARKUP_BEFORE.match(line).end()  # type: ignore[union-attr]  # it matches an empty text
-    is_row = line[before : before + 1] == "|"
-    before += is_row
-    text = line[before:]
-    text = mask_code_spans(text, "X")  # a word of the same length, without sentence ends and markers
-    markers = []
-    if "[" in text:
-        if "](" in text:
-            text = LINK_TARGET.sub(lambda target: "x" * len(target[0]), text)
-        markers = [(at + before + start, at + before + end, number) for start, end, number in render_markers(text)]
-        text = _SUBJECT.sub(lambda subject: subject[0].replace(subject[1], "X" * len(subject[1])), text)
-        text = MARKS.sub(lambda mark: " " * len(mark[0]), text)
-    new_block = is_row or read.starts_container or not before
-    lead = "\n" * before if new_block and before else " " * before
-    return lead + text, markers
 
 
 def _join_table_rows(masked: str, spans: list[Span]) -> list[Span]:
@@ -349,8 +218,8 @@ def _make_sentence(answer: str, span: Span, markers: Sequence[Marker], added: Co
     cited = tuple(dict.fromkeys(number for _, _, number in markers))
     found = frozenset(cited) - {number for at, _, number in markers if at not in added} if added else frozenset()
     text = answer[start:end]
-    text = _strip_tail(text).rstrip() if cited else text.rstrip()
-    claim = _strip_markup(MARKS.sub("", text) if cited else text)
+    text = strip_tail(text).rstrip() if cited else text.rstrip()
+    claim = strip_markup(MARKS.sub("", text) if cited else text)
     clauses = (
         _split_clauses(answer, start, start + len(text), markers)
         if markers and markers[0][0] < start + len(text)
@@ -363,7 +232,7 @@ def _split_clauses(answer: str, start: int, end: int, markers: Sequence[Marker])
     """Return the parts of a sentence between its markers; empty if one of them is too short to be a statement."""
     clauses: list[Clause] = []
     for first, last, number in (*markers, (end, end, None)):
-        text = _strip_markup(answer[start:first].strip(_BETWEEN_CLAUSES))
+        text = strip_markup(answer[start:first].strip(_BETWEEN_CLAUSES))
         start = last
         if any(map(str.isalnum, text)):
             if len(text.split()) < MIN_CLAUSE_WORDS:
@@ -372,24 +241,3 @@ def _split_clauses(answer: str, start: int, end: int, markers: Sequence[Marker])
         if number is not None and clauses:
             clauses[-1] = replace(clauses[-1], cited=(*clauses[-1].cited, number))
     return tuple(clauses) if len(clauses) > 1 else ()
-
-
-def _strip_tail(text: str) -> str:
-    """Return the text without the markers at its end and the signs after them.
-
-    The text is read backwards, because a search for the last marker takes quadratic time.
-    """
-    start = end = len(text.rstrip(_AFTER_MARKER))
-    while found := _LAST_MARKER.search(text, max(0, start - _MARKER_CHARS), start):
-        start = found.start()
-        while start and text[start - 1] in _BEFORE_MARK:
-            start -= 1
-    return text[:start] if start < end else text
-
-
-def _strip_markup(text: str) -> str:
-    if "](" in text:
-        text = LINK_TARGET.sub("", text).replace("[", "")
-    if not _EMPHASIS_SIGNS.isdisjoint(text):
-        text = EMPHASIS.sub(r"\1", text)
-    return " ".join(text.split())

@@ -1,0 +1,98 @@
+"""Read the tables of an answer: the cells of each row, with the heads of their row and their column."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import itemgetter
+from typing import NamedTuple
+
+from modules.llm_platform.domain.citations.read.markup import DELIMITERS, MARKS, MARKUP_BEFORE, strip_markup, strip_tail
+from modules.llm_platform.domain.markdown.markers import LINE, render_markers
+from modules.llm_platform.domain.text.sentences import Span
+
+_BAR = re.compile(r"(?<!\\)\|")
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """A cell of a table row that is not empty.
+
+    - `start` and `end` delimit it in the answer, without the markers at its end.
+    - `text` is its text without markup. `with_heads` is the text after the heads of its row and its column.
+    - `cited` are the sources of the markers in the cell. It is empty unless more than one cell of the row has markers.
+    """
+
+    start: int
+    end: int
+    text: str
+    with_heads: str
+    cited: tuple[int, ...] = ()
+
+
+class TableReader:
+    """Finds the cells of table rows by their offset in the answer."""
+
+    def __init__(self, answer: str) -> None:
+        self._answer = answer
+        self._lines = _read_lines(answer)
+
+    def read_cells(self, at: int) -> tuple[TableCell, ...]:
+        """Return the cells of the row at this offset, without the first one, which is the head of the row.
+
+        The result is empty outside a table.
+        """
+        line = self._lines[bisect_right(self._lines, at, key=itemgetter(0))]
+        return _read_cells(self._answer, line.text_start, line.end, line.heads) if line.heads else ()
+
+
+class _TextLine(NamedTuple):
+    """A line of an answer: where it ends, where its text begins after list markers, and the heads of its table, if any."""
+
+    end: int
+    text_start: int
+    heads: list[str]
+
+
+def _read_lines(answer: str) -> list[_TextLine]:
+    """Return the lines of an answer. A row of dashes makes the row above it the heads of a table."""
+    lines: list[_TextLine] = []
+    before, heads = "", list[str]()
+    for found in LINE.finditer(answer):
+        begin = MARKUP_BEFORE.match(answer, found.start()).end()  # type: ignore[union-attr]  # it matches an empty text
+        line = answer[begin : found.end()].strip()
+        if DELIMITERS.match(line) and "|" in before:
+            heads = [_read_cell_text(before, position) for position in _split_cells(before)]
+        before, heads = line, heads if "|" in line else []
+        lines.append(_TextLine(found.end(), begin, heads))
+    return lines
+
+
+def _split_cells(row: str) -> list[Span]:
+    """Return the spans between the bars of a row, which may begin and end with a bar."""
+    bars = [found.start() for found in _BAR.finditer(row)]
+    begin, end = len(row) - len(row.lstrip()), len(row.rstrip())
+    first, last = [] if begin in bars[:1] else [begin - 1], [] if end - 1 in bars[-1:] else [end]
+    return [(start + 1, end) for start, end in pairwise([*first, *bars, *last])]
+
+
+def _read_cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tuple[TableCell, ...]:
+    """Return the cells of the row from `start` to `end`, without the first one, which is the head of the row."""
+    row = answer[start:end]
+    head, *cells = _split_cells(row)
+    marked = [render_markers(row[begin:end]) for begin, end in (head, *cells)]
+    is_by_cell = sum(map(bool, marked)) > 1
+    name = _read_cell_text(row, head)
+    with_heads = []
+    for position, markers, column in zip(cells, marked[1:], heads[1:], strict=False):
+        if text := _read_cell_text(row, position):
+            begin = position[0] + len(row[slice(*position)]) - len(row[slice(*position)].lstrip())
+            last = begin + len(strip_tail(row[begin : position[1]].rstrip()).rstrip())
+            cited = tuple(dict.fromkeys(number for _, _, number in markers)) if is_by_cell else ()
+            with_heads.append(TableCell(start + begin, start + last, text, f"{name}, {column}: {text}", cited))
+    return tuple(with_heads)
+
+
+def _read_cell_text(row: str, position: Span) -> str:
+    return strip_markup(MARKS.sub("", row[slice(*position)])).replace("\\|", "|")
