@@ -77,6 +77,13 @@ def test_sentences_are_bound_to_the_sources_that_their_author_cites(file: str) -
     assert right / count >= MIN_BOUND, "\n".join(line for result in results for line in result[2])
 
 
+def test_a_reference_to_a_passage_cites_no_number() -> None:
+    """The numbers of `【4:1†file】` count messages and passages of OpenAI's API, and name no sources of the text."""
+    given = tuple(GivenSource(number, text="Words") for number in range(1, 6))
+    cited = read_citations("It is so【4:1†notes.pdf】. It is not【2†x】.", given)
+    assert cited.markdown == "It is so. It is not[2]."
+
+
 def test_spans_point_into_the_text_as_sent() -> None:
     """A span counts code points of the text as sent, whatever was rewritten before it."""
     text = "🙂 Ä is a letter ([Wiki](https://a.example/ä)). 🙂 The second one is B【2†x】.\n\nSources:\n[2] https://b.example\n"

@@ -75,6 +75,8 @@ class TokenReader:
                 return self._links.read_link(token)
             case "reference":
                 return self._links.read_reference(token)
+            case "file":
+                return cite(token, ())  # its numbers count messages and passages of the service that wrote it
             case "marker":
                 return cite(token, self._read_marker(text))
             case "footnote" | "named":
