@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, Field, StrictBool, StringConstraints
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StringConstraints
 
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.domain.text.tokens import count_tokens
@@ -31,6 +31,16 @@ class RerankText(BaseModel, extra="allow", frozen=True):
     text: str
 
 
+def _read_document(value: Any) -> Any:
+    """Return a document as the fields of RerankText. Raises ValueError for what is neither a string nor an object."""
+    if isinstance(value, str):
+        return {"text": value}
+    if isinstance(value, dict | RerankText):
+        return value
+    raise ValueError("must be a string, or an object with `text`")
+
+
+_Document = Annotated[RerankText, BeforeValidator(_read_document, json_schema_input_type=str | RerankText)]
 _Query = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_MESSAGE_CHARS)]
 
 
@@ -39,13 +49,13 @@ class RerankV2Request(dialect.DialectBody, frozen=True):
 
     model: str | None = Field(default=None, max_length=200)
     query: _Query
-    documents: tuple[str | RerankText, ...] = Field(min_length=1, max_length=MAX_DOCUMENTS)
+    documents: tuple[_Document, ...] = Field(min_length=1, max_length=MAX_DOCUMENTS)
     top_n: int | None = Field(default=None, ge=1, strict=True)
     return_documents: StrictBool | None = False
 
     @property
     def texts(self) -> list[str]:
-        return [document if isinstance(document, str) else document.text for document in self.documents]
+        return [document.text for document in self.documents]
 
 
 class RerankV1Request(RerankV2Request, frozen=True):
