@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
+import pytest
 from tests.support.cases import for_each
 
+from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMResponse, LLMStreamPart, LLMToken
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.exceptions import LLMException, PageError
 from modules.llm_platform.infrastructure.models.own_model import OPTIONAL, OwnModel
 from modules.llm_platform.infrastructure.pages.own_page_reader import OwnPageReader
 from modules.llm_platform.testing import FakeLLM, FakePageReader
@@ -48,3 +53,39 @@ async def test_abilities_are_found_as_isinstance_looks_for_them(
 def test_no_ability_is_made_up(name: str) -> None:
     """A model without a health check is not asked for one."""
     assert not hasattr(OwnModel(FakeLLM()), name) or hasattr(FakeLLM, name)
+
+
+class CancelledModel(FakeLLM):
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        raise asyncio.CancelledError
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        yield LLMToken(text="Words")
+        raise asyncio.CancelledError
+
+
+class CancelledReader(FakePageReader):
+    async def read(self, url: str) -> Page:
+        raise asyncio.CancelledError
+
+
+async def test_a_part_that_is_not_cancelled_cannot_cancel() -> None:
+    """A CancelledError that a part raises by itself is an error of its port: the run goes on without the part."""
+    request = LLMRequest(messages=(ChatMessage(role="user", content="What is it?"),))
+    model = OwnModel(CancelledModel())
+    with pytest.raises(LLMException):
+        await model.generate(request)
+    with pytest.raises(LLMException):
+        [part async for part in model.stream(request)]
+    with pytest.raises(PageError):
+        await OwnPageReader(CancelledReader({})).read("https://a.example/")
+
+
+async def test_a_cancelled_task_is_cancelled() -> None:
+    """The cancellation of a task that calls a part passes through."""
+    request = LLMRequest(messages=(ChatMessage(role="user", content="What is it?"),))
+    call = asyncio.create_task(OwnModel(FakeLLM(["Words."], delay_s=60)).generate(request))
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call

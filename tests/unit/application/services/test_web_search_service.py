@@ -68,6 +68,20 @@ async def test_a_defect_of_a_provider_is_an_error_of_the_family(caplog: pytest.L
     assert "KeyError" in caplog.text
 
 
+async def test_a_provider_that_is_not_cancelled_cannot_cancel() -> None:
+    """A CancelledError that a provider raises by itself is its defect, and no end of the search that nobody asked for."""
+
+    class Cancelled(FakeWebSearch):
+        async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+            raise asyncio.CancelledError
+
+    service = WebSearchService(Cancelled())
+    with pytest.raises(WebSearchError):
+        await service.search(search_request())
+    [error] = await service.search_multi([search_request()])
+    assert isinstance(error, WebSearchError)
+
+
 async def test_cancelling_is_no_error() -> None:
     """It passes through, and the provider stops."""
     provider = FakeWebSearch(delay_s=60)

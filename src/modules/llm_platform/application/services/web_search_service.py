@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from modules.llm_platform.domain.concurrency.stray_cancellation import fail_on_stray_cancellation
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     MAX_QUERY_CHARS,
     SourceKind,
@@ -51,7 +52,8 @@ class WebSearchService(IWebSearchProvider):
         """Return the results that can be opened. Raises only the web search errors of `domain.exceptions`."""
         began = self._clock()
         try:
-            answer = _clean(await self._provider.search(request))
+            with fail_on_stray_cancellation():
+                answer = _clean(await self._provider.search(request))
         except AppException as error:
             self._log_failure(request, began, error)
             raise

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any, Final
 
+from modules.llm_platform.domain.concurrency.stray_cancellation import fail_on_stray_cancellation
 from modules.llm_platform.domain.dtos.llm_dtos import (
     LLMRequest,
     LLMReset,
@@ -55,7 +56,8 @@ class OwnModel(ILLMProvider):
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
         try:
-            yield
+            with fail_on_stray_cancellation():
+                yield
         except AppException:
             raise
         except Exception as error:

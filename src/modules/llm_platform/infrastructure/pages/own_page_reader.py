@@ -3,6 +3,7 @@
 import logging
 from typing import Any, Final
 
+from modules.llm_platform.domain.concurrency.stray_cancellation import fail_on_stray_cancellation
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
@@ -31,7 +32,8 @@ class OwnPageReader(IPageReader):
 
     async def read(self, url: str) -> Page:
         try:
-            page = await self._own.read(url)
+            with fail_on_stray_cancellation():
+                page = await self._own.read(url)
             if not isinstance(page, Page):
                 raise TypeError(NO_PAGE.format(type=type(page).__name__))
             return page
