@@ -344,7 +344,7 @@ def build_platform(
     `overrides` maps a port to the object that replaces it with all its policies, such as cache and limits. The ports are
     IWebSearchProvider, ILLMProvider, ISynthesizer, ICitationJudge, ISupportModel, ISentenceEncoder, IPageReader, ISiteReader,
     IResearchStore, IResearchJobStore, IWatchStore, IEmbedder, IVectorStore, IMetrics and ITracer. Raises SettingsError for an
-    invalid variable, and ValueError for any other port.
+    invalid variable, and ValueError for any other port, or for a class in place of an object.
     """
     platform: LLMPlatform = _build_container(settings or Settings.load(), overrides).platform()
     return platform
@@ -494,7 +494,12 @@ _BY_NAME = ("search_adapters", "llm_adapters")  # These providers give adapters 
 def _override(container: Container, port: type, replacement: Any) -> None:
     if port not in _OVERRIDES:
         names = ", ".join(known.__name__ for known in _OVERRIDES)
-        raise ValueError(f"{port.__name__} cannot be overridden: choose one of {names}")
+        raise ValueError(
+            f"{getattr(port, '__name__', repr(port))} cannot be overridden: use one of the classes {names}"
+        )
+    if isinstance(replacement, type):
+        name = replacement.__name__
+        raise ValueError(f"{port.__name__} is overridden by an object, not by the class {name}: pass {name}(…)")
     replacement = _GUARDS.get(port, lambda own: own)(replacement)
     for name in _OVERRIDES[port]:
         value = {replacement.name: replacement} if name in _BY_NAME else replacement
