@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.web_search_dtos import (
@@ -80,6 +82,16 @@ async def test_a_provider_that_is_not_cancelled_cannot_cancel() -> None:
         await service.search(search_request())
     [error] = await service.search_multi([search_request()])
     assert isinstance(error, WebSearchError)
+
+
+@for_each("wrong", [QUERY, None, {"query": QUERY}])
+async def test_what_is_no_request_is_refused_with_the_remedy(wrong: Any) -> None:
+    """A program that passes the question itself is told what to pass."""
+    service = WebSearchService(FakeWebSearch())
+    with pytest.raises(TypeError, match=r"pass WebSearchRequest\(query=…\)"):
+        await service.search(wrong)
+    with pytest.raises(TypeError, match=r"pass WebSearchRequest\(query=…\)"):
+        await service.search_multi([search_request(), wrong])
 
 
 async def test_cancelling_is_no_error() -> None:

@@ -19,6 +19,7 @@ from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.concurrency.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded, deduplicate_degraded
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_type import require_request
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMTimeoutError, VectorStoreError
@@ -89,6 +90,7 @@ class AnswerService:
         them failed, its error is raised: an error of embedders, vector stores or pages. If the model fails, its error is
         raised (LLMTimeoutError if it is late); with `use_fallback` the answer consists of quotes instead.
         """
+        require_request(question, RagQuestion, "question")
         now = asyncio.get_running_loop().time()
         deadline = min(now + self._options.timeout_s, current_deadline())
         deadline -= min(RESERVE_MAX_S, RESERVE_SHARE * max(0.0, deadline - now))

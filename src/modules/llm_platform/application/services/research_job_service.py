@@ -29,6 +29,7 @@ from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, ShortMessage
+from modules.llm_platform.domain.dtos.request_type import require_request
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawlRequest
 from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationJob, VerificationRequest, VerifiedAgain
@@ -129,6 +130,7 @@ class ResearchJobService:
         Raises BackgroundError or WebhookError if the run is not possible with these settings, ResearchQueueFullError,
         PreviousResearchNotFoundError, StoreError.
         """
+        require_request(request, ResearchRequest)
         if self._store is None or self._worker is None or self._webhooks is None:
             raise exceptions.BackgroundError(NO_STORE)
         if isinstance(request, ShortMessage):

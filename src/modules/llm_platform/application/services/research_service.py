@@ -36,6 +36,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ReportAmounts, ResearchPlan
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, ShortMessage, StoredTurns
+from modules.llm_platform.domain.dtos.request_type import require_request
 from modules.llm_platform.domain.dtos.source_dtos import HeldSource, Source, StoredSources
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.evidence.lines import evidence_lines
@@ -146,6 +147,7 @@ class ResearchService:
 
         `degraded` reports stages that failed. Raises an AppException only if nothing is left to answer from.
         """
+        require_request(request, ResearchRequest)
         run = Run(
             request=request,
             request_id=request_id or new_request_id(),
@@ -182,6 +184,7 @@ class ResearchService:
 
         An error in the request itself is raised before the first event.
         """
+        require_request(request, ResearchRequest)
         run = Run(
             request=request,
             request_id=request_id or new_request_id(),
@@ -200,6 +203,7 @@ class ResearchService:
 
         Raises PreviousResearchNotFoundError, and LLMRequestError for a model that is not configured.
         """
+        require_request(request, PlanRequest)
         asked = ResearchRequest(
             query=request.query,
             depth="report",

@@ -20,6 +20,7 @@ from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_type import require_request
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED
 from modules.llm_platform.domain.exceptions import (
     BackgroundError,
@@ -102,6 +103,7 @@ class WatchService:
         Raises BackgroundError, WebhookError, PriceUnknownError, WatchLimitError, StoreError, and errors of settings that do
         not allow the question.
         """
+        require_request(request, dtos.WatchRequest)
         if self._store is None or self._notices is None:
             raise BackgroundError(NO_STORE)
         asked = ResearchRequest.model_validate(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from modules.llm_platform.domain.concurrency.stray_cancellation import fail_on_stray_cancellation
+from modules.llm_platform.domain.dtos.request_type import require_request
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     MAX_QUERY_CHARS,
     SourceKind,
@@ -50,6 +51,7 @@ class WebSearchService(IWebSearchProvider):
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         """Return the results that can be opened. Raises only the web search errors of `domain.exceptions`."""
+        require_request(request, WebSearchRequest)
         began = self._clock()
         try:
             with fail_on_stray_cancellation():
@@ -73,6 +75,8 @@ class WebSearchService(IWebSearchProvider):
 
     async def search_multi(self, requests: Sequence[WebSearchRequest]) -> list[WebSearchResponse | AppException]:
         """Return one answer or error for each request, in order; at most MAX_CONCURRENT_SEARCHES at a time."""
+        for request in requests:
+            require_request(request, WebSearchRequest)
         slots = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
 
         async def one(request: WebSearchRequest) -> WebSearchResponse | AppException:
