@@ -319,10 +319,10 @@ async def test_ids_that_no_research_can_have_reach_no_store(name: str) -> None:
         await it.source(name, 1)
     with pytest.raises(PreviousResearchNotFoundError):
         await it.turns_before(before)
-    for call in (jobs.get(name), jobs.cancel(name), jobs.has_events(name), anext(jobs.events(name))):
+    pages = (jobs.list(before=name), jobs.list(before=f"{name}@1.000000"), jobs.threads(before=name))
+    for call in (jobs.get(name), jobs.cancel(name), jobs.has_events(name), anext(jobs.events(name)), *pages):
         with pytest.raises(ResearchNotFoundError):
             await call
-    assert (await jobs.list(before=name)).researches == ()
 
 
 async def test_source_texts_belong_to_their_owner() -> None:

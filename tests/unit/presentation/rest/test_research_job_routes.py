@@ -203,7 +203,11 @@ async def test_pages(client: httpx2.AsyncClient) -> None:
     assert ([job["id"] for job in last["researches"]], last["next"]) == ([names[0]], None)
     for wrong in ("0", "101", "x"):
         assert (await client.get(f"/research?limit={wrong}")).status_code == 422
-    assert (await client.get("/research?before=%00%ff")).json()["researches"] == []
+    of_id = (await client.get("/research", params={"before": names[1]})).json()
+    assert [job["id"] for job in of_id["researches"]] == [names[0]]
+    for unknown in ("%00%ff", "0" * 32):
+        refused = await client.get(f"/research?before={unknown}")
+        assert (refused.status_code, refused.json()["code"]) == (404, "research_not_found")
 
 
 async def test_what_does_not_go_together(client: httpx2.AsyncClient) -> None:

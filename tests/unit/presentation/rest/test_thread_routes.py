@@ -78,6 +78,10 @@ async def test_threads_come_in_pages(client: httpx2.AsyncClient) -> None:
         if before is None:
             break
     assert seen == names[::-1]
+    of_id = (await client.get("/research/threads", params={"before": names[1]})).json()
+    assert [thread["id"] for thread in of_id["threads"]] == [names[0]]
+    unknown = await client.get(f"/research/threads?before={'0' * 32}")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "research_not_found")
 
 
 async def test_a_thread_belongs_to_its_owner(services: FakeServices) -> None:

@@ -201,3 +201,5 @@ async def test_what_is_no_id_is_no_place_in_the_list(services: FakeServices) -> 
         refused = await client.get("/watches?before=zz")
         assert refused.status_code == 422
         assert "before" in refused.text
+        unknown = await client.get(f"/watches?before={'0' * 32}")
+        assert (unknown.status_code, unknown.json()["code"]) == (404, "watch_not_found")

@@ -23,7 +23,7 @@ from modules.llm_platform.application.services.verification_job import make_stor
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.callers.api_key_label import api_key_label
-from modules.llm_platform.domain.callers.list_cursor import parse_cursor, write_cursor
+from modules.llm_platform.domain.callers.list_cursor import ListCursor, parse_cursor, write_cursor
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
@@ -316,9 +316,13 @@ class ResearchJobService:
         - `limit` is the number of threads on a page, at most 100.
         - `before` is `next` of the page before, or an id; None for the first page.
         - `text` selects the threads whose title or one of whose questions contains it.
+
+        Raises ResearchNotFoundError for the id of no thread.
         """
-        if self._store is None or (before is not None and not is_request_id(parse_cursor(before).id)):
+        if self._store is None:
             return dtos.ResearchThreadPage(threads=())
+        if before is not None and self._parse_cursor(before).at is None:
+            before = (await self.thread(before, owner=owner)).id
         limit = max(1, min(limit, dtos.MAX_LISTED))
         text = text.replace("\x00", "").strip()[: dtos.MAX_SEARCH_CHARS]
         found = await self._store.threads(owner, limit + 1, before, text or None)
@@ -358,9 +362,13 @@ class ResearchJobService:
         - `limit` is the number of runs on a page, at most 100.
         - `before` is `next` of the page before, or an id; None for the first page.
         - `api` selects the runs that came in through this compatible API.
+
+        Raises ResearchNotFoundError for the id of no run.
         """
-        if self._store is None or (before is not None and not is_request_id(parse_cursor(before).id)):
+        if self._store is None:
             return dtos.ResearchJobPage(researches=())
+        if before is not None and self._parse_cursor(before).at is None:
+            await self.get(before, owner=owner)
         limit = max(1, min(limit, dtos.MAX_LISTED))
         found = await self._store.page(owner, limit + 1, before, api)
         last = found[limit - 1] if len(found) > limit else None
@@ -468,6 +476,12 @@ class ResearchJobService:
         changed = self._changes.pop(key, None)
         if changed is not None:
             changed.set()
+
+    def _parse_cursor(self, before: str) -> ListCursor:
+        """Return where a page begins. Raises ResearchNotFoundError for what no run can have as its id."""
+        cursor = parse_cursor(before)
+        self._find_store(cursor.id)
+        return cursor
 
     def _find_store(self, research_id: str) -> IResearchJobStore:
         if self._store is None or not is_request_id(research_id):

@@ -146,12 +146,15 @@ class WatchService:
     async def list(self, *, owner: str = "", limit: int = 20, before: str | None = None) -> dtos.WatchPage:
         """Return a page of the owner's watches, newest first.
 
-        `before` is `next` of the page before, or an id. Raises BackgroundError.
+        `before` is `next` of the page before, or an id. Raises BackgroundError, and WatchNotFoundError for the id of no watch.
         """
         if self._store is None:
             raise BackgroundError(NO_STORE)
-        if before is not None and not is_request_id(parse_cursor(before).id):
-            return dtos.WatchPage(watches=())
+        if before is not None:
+            cursor = parse_cursor(before)
+            store = self._find_store(cursor.id)
+            if cursor.at is None:
+                _require_found(await store.get(owner, cursor.id))
         limit = max(1, min(limit, MAX_LISTED))
         found = await self._store.page(owner, limit + 1, before)
         last = found[limit - 1] if len(found) > limit else None

@@ -60,7 +60,7 @@ async def submit(request: Request, body: ResearchRequest, webhook: str | None, t
     "",
     summary="The background runs of the caller, newest first",
     response_model=ResearchJobPage,
-    responses=declare_problems(422),
+    responses=declare_problems(404, 422),
 )
 async def list_researches(
     request: Request,

@@ -22,7 +22,7 @@ RunId = Annotated[str, Path(alias="request_id", description="`id` of the thread,
     "",
     summary="The threads of the caller, the one with the newest run first",
     response_model=dtos.ResearchThreadPage,
-    responses=declare_problems(422),
+    responses=declare_problems(404, 422),
 )
 async def list_threads(
     request: Request,

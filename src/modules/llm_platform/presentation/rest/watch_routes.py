@@ -45,7 +45,7 @@ async def add_watch(request: Request) -> Response:
     "",
     summary="The watched questions of the caller, newest first",
     response_model=dtos.WatchPage,
-    responses=declare_problems(422),
+    responses=declare_problems(404, 422),
 )
 async def list_watches(
     request: Request,

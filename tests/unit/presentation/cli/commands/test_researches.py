@@ -82,6 +82,15 @@ def test_a_list_is_that_of_one_owner_newest_first(command: Command) -> None:
     plain = command("list")
     assert plain.code == 0
     assert f"  {WAITING}  deep, queued, " in plain.out
+    assert command("list", "--before", DONE).out == "No older background run is stored.\n"
+
+
+def test_a_list_goes_on_after_no_unknown_research(command: Command) -> None:
+    """An empty page would say that nothing is older. A run of another key is unknown too."""
+    for unknown in ("0" * 32, "zzz", OTHERS):
+        refused = command("list", "--before", unknown)
+        assert (refused.code, refused.out) == (1, "")
+        assert "There is no such research" in refused.err
 
 
 def test_a_research_that_is_done_is_followed_to_its_answer(command: Command) -> None:

@@ -62,7 +62,12 @@ def list_researches(
         lambda platform: platform.research_jobs.list(owner=owner_of_label(key), limit=limit, before=before)
     )
     lines = [line for job in page.researches for line in _describe_job(job)]
-    print_result(context.console, page, lines or [Line("No background run is stored.")], as_json=as_json)
+    print_result(
+        context.console,
+        page,
+        lines or [Line(f"No {'older ' if before else ''}background run is stored.")],
+        as_json=as_json,
+    )
 
 
 @researches_app.command(cls=options.Command)

@@ -127,7 +127,9 @@ def list_watches(
     context = get_command_context(ctx)
     page = context.run(lambda platform: platform.watches.list(owner=owner_of_label(key), limit=limit, before=before))
     lines = [line for watch in page.watches for line in _watch_lines(watch)]
-    print_result(context.console, page, lines or [Line("No question is watched.")], as_json=as_json)
+    print_result(
+        context.console, page, lines or [Line(f"No {'older ' if before else ''}question is watched.")], as_json=as_json
+    )
 
 
 @watch_app.command(cls=options.Command)
