@@ -111,6 +111,9 @@ async def test_a_mounted_application_answers_and_closes_with_the_host(tmp_path: 
         assert (await client.post("/llm/v1/chat/completions", json=chat)).status_code == 200
         unknown = await client.get("/llm/no-such-route")
         assert (unknown.status_code, unknown.headers["content-type"]) == (404, PROBLEM)
+        assert unknown.json()["detail"].endswith(" see /llm/openapi.json.")
+        index = (await client.get("/llm/")).json()
+        assert (index["openapi"], index["routes"][0]) == ("/llm/openapi.json", "POST /llm/research")
         assert mounted.state.server.platform is not None
     assert mounted.state.server.platform is None
     assert logging_state() == before

@@ -119,7 +119,7 @@ async def _raise_validation_error(request: Request, error: Any) -> NoReturn:
 
 async def _raise_http_error(request: Request, error: Any) -> NoReturn:
     if error.status_code == 404:
-        raise problems.NotFoundError
+        raise problems.NotFoundError.of(request.scope)
     if error.status_code == 405:
         # All methods of the path: the framework names only the methods of the first matching route.
         routes: Sequence[Route] = request.app.router.routes

@@ -97,13 +97,13 @@ OPENSEARCH: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <Url type="text/html" method="get" template="{base}?q={{searchTerms}}"/>
 </OpenSearchDescription>
 """
-ROUTE_INDEX: Final[Mapping[str, object]] = {
-    "name": "llm-platform",
-    "docs": "/docs",
-    "openapi": "/openapi.json",
-    "health": "/health",
-    "routes": ["POST /research", "GET /search", "POST /llm-platform/web-search", "POST /llm-platform/chat"],
-}
+INDEXED_PAGES: Final = {"docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
+INDEXED_ROUTES: Final = (
+    ("POST", "/research"),
+    ("GET", "/search"),
+    ("POST", "/llm-platform/web-search"),
+    ("POST", "/llm-platform/chat"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +119,20 @@ async def root(request: Request) -> Response:
     """Send the research page to browsers, and the list of routes to other clients."""
     if b"text/html" in request.scope[HEADERS].get(b"accept", b"").lower():
         return _research_file(request, "index.html", "text/html", {"Content-Security-Policy": RESEARCH_POLICY})
-    return Response(to_json(ROUTE_INDEX), media_type=JSON, headers={"Vary": "Accept"})
+    mounted_at = request.scope.get("root_path", "")
+    index = {
+        "name": "llm-platform",
+        **{name: mounted_at + path for name, path in INDEXED_PAGES.items()},
+        "routes": [f"{method} {mounted_at}{path}" for method, path in INDEXED_ROUTES],
+    }
+    return Response(to_json(index), media_type=JSON, headers={"Vary": "Accept"})
 
 
 async def research_file(request: Request) -> Response:
     """Send a file of the page. A page that was loaded before an update names another version, and gets today's file."""
     asked = VERSIONED.fullmatch(request.path_params["name"])
     if asked is None or asked["name"] not in RESEARCH_FILES:
-        raise NotFoundError
+        raise NotFoundError.of(request.scope)
     headers = {"Cache-Control": UNCHANGING} if asked["version"] == research_version() else {}
     return _research_file(request, asked["name"], RESEARCH_FILES[asked["name"]], headers)
 
@@ -189,7 +195,7 @@ async def page_file(request: Request) -> Response:
             document = {**document, "servers": [{"url": root_path}]}  # the path where a host mounts the application
         return Response(to_json(document), media_type=JSON, headers={"Cache-Control": "no-cache"})
     if name not in MEDIA_TYPES:
-        raise NotFoundError
+        raise NotFoundError.of(request.scope)
     return Response(_load_file(name), media_type=MEDIA_TYPES[name], headers={"Cache-Control": "max-age=3600"})
 
 

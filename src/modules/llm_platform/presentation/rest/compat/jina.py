@@ -153,7 +153,7 @@ async def read(request: Request, url: str) -> Response:
     """Read the address below the prefix. Without a scheme, its host must have a dot: other paths are not routes."""
     sent = _get_sent_url(request)
     if sent and "://" not in sent and "." not in sent.partition("/")[0]:
-        raise NotFoundError
+        raise NotFoundError.of(request.scope)
     return await _read(request, validate(JinaReadRequest, {"url": sent}, "path"))
 
 

@@ -68,6 +68,11 @@ class CrossSiteError(RestError, code="foreign_site", status_code=403):
 class NotFoundError(RestError, code="not_found", status_code=404):
     """There is no such route: see /openapi.json."""
 
+    @classmethod
+    def of(cls, scope: Scope) -> Self:
+        """Return the error for a request. It names the path at which a host mounts the application."""
+        return cls(f"There is no such route: see {scope.get('root_path', '')}/openapi.json.")
+
 
 class MethodNotAllowedError(RestError, code="method_not_allowed", status_code=405):
     """This route does not support the method: see the Allow header."""
