@@ -58,6 +58,16 @@ async def test_addresses_alone_are_not_searched_for() -> None:
     assert estimate.at_most.searches == 0
 
 
+async def test_summaries_that_choose_no_pages_are_not_ranked() -> None:
+    """A report is written from up to five pages, and from all addresses of its request: nobody ranks these by summaries."""
+    calls = []
+    for pages, urls in ((5, []), (6, []), (6, GIVEN)):
+        world = World(Web(some_pages(12)), ReportModel(), options=ReportOptions(pages=pages), stages=("plan", "rank"))
+        estimate, _ = await estimated(world, urls=urls, sources=["web"], rounds=0)
+        calls.append(estimate.at_most.llm_calls)
+    assert (calls[1] - calls[0], calls[2] - calls[0]) == (1, 0)
+
+
 async def test_stages_without_a_model_take_no_calls() -> None:
     """A slow model plans, searches and writes. The report is whole: nobody expected scores from it."""
     model = ReportModel(text=REWORDED)

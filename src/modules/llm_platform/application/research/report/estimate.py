@@ -14,7 +14,13 @@ from modules.llm_platform.application.research.report.queries import (
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_MAX_TOKENS
 from modules.llm_platform.application.research.report.run import ReportTools
 from modules.llm_platform.application.research.report.summarize import SUMMARY_MAX_TOKENS
-from modules.llm_platform.domain.dtos.report_dtos import LLMStage, PlanRequest, ReportAmounts, ReportEstimate
+from modules.llm_platform.domain.dtos.report_dtos import (
+    FINAL_PAGES,
+    LLMStage,
+    PlanRequest,
+    ReportAmounts,
+    ReportEstimate,
+)
 
 # The tokens of the prompt, and of the longest answer, of one call.
 QUERIES_TOKENS = (500, 1024)
@@ -49,17 +55,21 @@ def _estimate_amounts(tools: ReportTools, request: PlanRequest, language: str, q
     searches = questions * len(choose_query_languages(language, options.query_languages)) * QUERIES_PER_LANGUAGE * kinds
     wanted = REPORT.rounds if request.rounds is None else request.rounds
     limits, rounds = (REPORT, wanted) if kinds else (NO_ROUNDS, 0)
-    pages = max(options.pages, len(request.urls)) + rounds * min(limits.pages, options.pages)
+    first_pages = max(options.pages, len(request.urls))
+    pages = first_pages + rounds * min(limits.pages, options.pages)
     all_searches = searches + rounds * limits.searches * kinds
     if not tools.llms:
         return ReportAmounts(searches=all_searches, pages=pages)
+    is_ranked_by_summary = first_pages > max(
+        FINAL_PAGES, len(request.urls)
+    )  # else the report is written from all pages
     context = options.context_tokens
     calls: tuple[tuple[LLMStage, int, tuple[int, int]], ...] = (
         ("queries", questions if kinds else 0, QUERIES_TOKENS),
         ("rank", searches * math.ceil(options.results_per_search / BATCH), RANK_TOKENS),
         ("queries", rounds, (round_queries.MAX_PROMPT_TOKENS, round_queries.MAX_ANSWER_TOKENS)),
         ("summarize", pages, (context - min(SUMMARY_MAX_TOKENS, context // 2), SUMMARY_MAX_TOKENS)),
-        ("rank", math.ceil(pages / BATCH), RANK_TOKENS),
+        ("rank", math.ceil(first_pages / BATCH) if is_ranked_by_summary else 0, RANK_TOKENS),
         ("write", 1, (context - options.max_tokens, options.max_tokens)),
         ("judge", 1 if tools.judge else 0, (max(0, context - JUDGE_TOKENS), JUDGE_TOKENS)),
     )
