@@ -70,6 +70,17 @@ def test_another_value_is_a_change(was: str, now: str, values: tuple[str, str]) 
     assert (change.was.value, change.now.value) == values
 
 
+def test_a_heading_is_no_part_of_what_changed() -> None:
+    """The heading right above a sentence is compared with it, and shown only if it has the value."""
+    [change] = changes(f"# Tolls\n{TOLL}", f"# Tolls\n{HIGHER}")
+    assert change.was is not None
+    assert change.now is not None
+    assert (change.fact, change.was.quote, change.now.quote) == (HIGHER.replace("14", "…"), TOLL, HIGHER)
+    [change] = changes("# Toll 2026\nA car pays to cross the bridge.", "# Toll 2027\nA car pays to cross the bridge.")
+    assert change.now is not None
+    assert change.now.quote == "# Toll 2027\nA car pays to cross the bridge."
+
+
 def test_a_fact_without_figures_changes_with_its_verdict() -> None:
     """No reader of values knows that a withdrawn plan was approved, but the later statement does not support the earlier."""
     [change] = changes("The council approved the plan for the harbour.", "The harbour plan was withdrawn in a hurry.")

@@ -39,7 +39,7 @@ MAX_TRIED_SOURCES = 5  # for a sentence without a marker, the sources with most 
 MIN_KNOWN_SHARE = 0.7  # a source is tried only if it has this share of the words, by weight
 MIN_FOUND_SCORE = 0.75  # and cited only if its score, a probability, is at least this
 
-_HEADINGS = re.compile(r"(?:#{1,6}[ \t][^\n]*\n\s*)+")
+HEADINGS = re.compile(r"(?:#{1,6}[ \t][^\n]*\n\s*)+")
 _NO_STATEMENT_ENDS = (*QUESTION_MARKS, *COLONS)
 
 
@@ -301,7 +301,7 @@ class CitationChecker:
         A heading stays if the claim has a word of it that the text below has not, such as the name of what the text describes.
         """
         text = self._prepared[number].text
-        headings = _HEADINGS.match(text, *span)
+        headings = HEADINGS.match(text, *span)
         if headings is None or headings.end() == span[1]:
             return span
         said, above, below = (

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
+from modules.llm_platform.domain.citations.checker import HEADINGS
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.dtos.watch_dtos import FactAt, LedgerFact, WatchChange, WatchReading
 from modules.llm_platform.domain.text.tokens import normalize
@@ -146,7 +147,11 @@ def _report_new(quote: str, page: PageVersion) -> WatchChange:
 
 
 def _fact(quote: str, page: PageVersion, value: str, at: datetime | None = None) -> FactAt:
-    return FactAt(value=value, quote=quote, source=page.source.url, at=at or page.at)
+    """Return a quote as it is shown: without the Markdown headings above it, unless the value is in one of them."""
+    headings = HEADINGS.match(quote)
+    below = quote[headings.end() :] if headings else ""
+    shown = below if below and value in below else quote
+    return FactAt(value=value, quote=shown, source=page.source.url, at=at or page.at)
 
 
 def _name_fact(now: FactAt) -> str:
