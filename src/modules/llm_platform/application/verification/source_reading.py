@@ -29,7 +29,7 @@ from shared.exceptions import AppException
 
 MAX_CONCURRENT_READS: Final = 8  # pages of one text at once
 MAX_PAGE_CHARS: Final = 200_000  # the rest of a longer page is not compared
-NO_ADDRESS: Final = "The text names no address for this source"
+NO_ADDRESS: Final = "The text names no web address for this source"
 NO_ENTRY: Final = "The text cites this number and lists no source for it"
 NOT_IN_TIME: Final = "The page was not read before the deadline"
 

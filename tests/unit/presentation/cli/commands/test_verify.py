@@ -138,6 +138,17 @@ def test_texts_that_cannot_be_verified_are_wrong_use(verify: Callable[..., Ended
     assert "--text" not in ended.err
 
 
+@pytest.mark.parametrize("name", ["answer.html", "answer.json", "Answer.DOCX", "answer.pdf"])
+def test_a_file_with_markup_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    """Its tags would be sentences that nothing supports, and a Word document a sealed answer that was changed."""
+    file = tmp_path / name
+    file.write_bytes(b"PK\x03\x04" if name == "Answer.DOCX" else b"<p>It is so.</p>")
+    assert run(["verify", str(file)], part_wiring(Platform(PAGES), [])) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "is neither Markdown nor plain text" in printed.err
+
+
 def test_a_stored_answer_is_compared_with_its_pages(capsys: pytest.CaptureFixture[str]) -> None:
     """How many sentences no longer hold, both quotes with their dates, and exit code 1 with --strict."""
     text = "It was completed in 1899 [1]."

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 STDIN: Final = Path("-")
 VERIFIED_TEXT_BYTES: Final = 4 * MAX_VERIFIED_CHARS  # UTF-8 takes up to four bytes a character
 MAX_CONCURRENT_FILES: Final = 4
+# What `--output` writes beside Markdown, and office files: their markup would be taken for sentences, or for a sealed answer.
+NO_TEXT_SUFFIXES: Final = (".html", ".htm", ".json", ".docx", ".xlsx", ".pptx", ".epub", ".odt", ".pdf")
 TOO_MANY_FILES: Final = f"has more than {MAX_VERIFIED_SOURCES} files: name a smaller folder"
 
 File = Annotated[
@@ -103,6 +105,8 @@ def verify(
         reject("FILE", "name a file, or a stored answer with --research ID")
     sealed_options = SealedOptions(signed_by, refetch, strict, as_json, offline)
     sealed_options.check()
+    if file is not None and file.name.lower().endswith(NO_TEXT_SUFFIXES):
+        reject("FILE", f"{file} is neither Markdown nor plain text: save its text in a file that is")
     if file is not None and is_sealed(file):
         texts = {"--sources": sources, "--find-sources": find_sources, "--language": language, "--github": github}
         _reject_used({**texts, "--output": output}, "does not go with a sealed answer: leave it out")
