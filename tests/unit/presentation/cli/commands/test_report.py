@@ -23,8 +23,11 @@ from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.exceptions import PriceUnknownError, WebSearchConnectionError
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
+from modules.llm_platform.presentation.cli.commands.research import deliver_research
 from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.main import run
+from modules.llm_platform.presentation.cli.output import OutputOptions
 from modules.llm_platform.presentation.cli.setup import Wiring
 
 Command = Callable[..., Ended]
@@ -32,6 +35,13 @@ QUESTION = ("research", "What is it?")
 REPORT = (*QUESTION, "--depth", "report")
 INTERRUPTED = KeyboardInterrupt()
 FINISHED = datetime(2026, 11, 20, 10, 30, tzinfo=UTC)
+
+
+class ClosedPipe(io.StringIO):
+    """Standard output whose reader has ended."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
 
 
 @pytest.fixture
@@ -462,6 +472,19 @@ class TestEgressLogAndCsl:
         items = json.loads((tmp_path / "sources.json").read_text())
         assert [item["URL"] for item in items] == [source.url for source in ANSWER.sources]
         assert SENTENCE in ended.out
+
+    @pytest.mark.parametrize(("prints_object", "error"), [(False, BrokenPipeError), (True, CommandError)])
+    def test_files_are_written_although_the_answer_is_not_printed(
+        self, tmp_path: Path, prints_object: bool, error: type[Exception]
+    ) -> None:
+        """The reader of standard output may close it before the end, and a schema may get no object."""
+        console = Console(ClosedPipe(), io.StringIO(), io.StringIO())
+        csl, evidence = tmp_path / "sources.json", tmp_path / "evidence.jsonl"
+        options = OutputOptions(csl=csl, evidence=evidence, prints_object=prints_object)
+        with pytest.raises(error):
+            deliver_research(console, options, answer_with(), is_live=False)
+        assert csl.exists()
+        assert evidence.exists()
 
     def test_csl_file_is_replaced_only_after_confirmation(self, command: Command, tmp_path: Path) -> None:
         """Before anything is spent."""

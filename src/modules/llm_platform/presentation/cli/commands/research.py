@@ -447,10 +447,11 @@ def deliver_research(
     except SealError:
         replace(output_options, file=None).deliver(console, renderers, print_answer)
         raise
-    if output_options.csl is not None:
-        write_file(console, output_options.csl, render_csl_json(response))
-    if output_options.evidence is not None:
-        write_file(console, output_options.evidence, write_evidence_json_lines(response))
+    finally:  # also if the reader of standard output has closed it, as `| head` does
+        if output_options.csl is not None:
+            write_file(console, output_options.csl, render_csl_json(response))
+        if output_options.evidence is not None:
+            write_file(console, output_options.evidence, write_evidence_json_lines(response))
     if output_options.show_sent:
         print_lines = console.print_lines if output_options.is_printed else console.print_notes
         print_lines(terminal.render_egress_log(response.metadata))
