@@ -1,6 +1,8 @@
 """What a program passes to the platform that is not what it takes."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,10 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.testing import FakeWebSearch
+from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 from shared.config import Settings
 
 
@@ -44,6 +48,20 @@ async def test_a_stream_is_refused_before_its_first_event(platform: LLMPlatform)
     wrong: Any = "What is it?"
     with pytest.raises(TypeError, match=r"ResearchRequest\(query=…\)"):
         platform.research.stream(wrong)
+
+
+async def test_two_event_loops_cannot_research_at_once(tmp_path: Path) -> None:
+    """The second one is told so: it would wait for ever."""
+    provider, settings = FakeWebSearch(delay_s=60), Settings.without_environment(LLM_PLATFORM_DATA_DIR=tmp_path)
+    request = ResearchRequest(query="What is it?")
+    async with build_platform(settings, {IWebSearchProvider: provider}) as platform:
+        first = asyncio.create_task(platform.research.research(request))
+        assert await becomes_true(lambda: provider.running == 1, START_TIMEOUT_S)
+        with pytest.raises(RuntimeError, match="build one platform for each event loop"):
+            await asyncio.to_thread(lambda: asyncio.run(platform.research.research(request)))
+        first.cancel()
+        with suppress(asyncio.CancelledError):
+            await first
 
 
 @for_each(

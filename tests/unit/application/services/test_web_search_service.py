@@ -94,6 +94,24 @@ async def test_what_is_no_request_is_refused_with_the_remedy(wrong: Any) -> None
         await service.search_multi([search_request(), wrong])
 
 
+async def test_two_event_loops_cannot_search_at_once() -> None:
+    """The second one is told so: it would wait for ever. When the searches of the first have ended, it can search."""
+    provider = FakeWebSearch(FOUND, delay_s={"slow": 60})
+    service = WebSearchService(provider)
+    first = asyncio.create_task(service.search(search_request("slow")))
+    assert await becomes_true(lambda: provider.running == 1, START_TIMEOUT_S)
+
+    def search_in_another_loop() -> WebSearchResponse:
+        return asyncio.run(service.search(search_request()))
+
+    with pytest.raises(RuntimeError, match="build one platform for each event loop"):
+        await asyncio.to_thread(search_in_another_loop)
+    first.cancel()
+    with suppress(asyncio.CancelledError):
+        await first
+    assert len((await asyncio.to_thread(search_in_another_loop)).results) == len(FOUND)
+
+
 async def test_cancelling_is_no_error() -> None:
     """It passes through, and the provider stops."""
     provider = FakeWebSearch(delay_s=60)

@@ -32,6 +32,7 @@ from modules.llm_platform.application.research.stage_times import StageTimes
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.concurrency.emitted_events import emitted_events
+from modules.llm_platform.domain.concurrency.loop_guard import LoopGuard
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ReportAmounts, ResearchPlan
@@ -82,6 +83,7 @@ class ResearchService:
         self._follow_ups = parts.follow_ups  # shared by all models, so that a follow-up finds the turns of any run
         self._variants = variants or ResearchVariants((), lambda model, is_unstored: parts)
         self._open_files = open_files
+        self._loop_guard = LoopGuard()
 
     def check(self, request: ResearchRequest) -> None:
         """Raise an error if the settings do not allow the request."""
@@ -310,7 +312,7 @@ class ResearchService:
             answer_short_message(run.request, run.request_id, before, emit)
             return
         self.check(run.request)
-        async with self._open_parts(run) as parts:
+        async with self._loop_guard, self._open_parts(run) as parts:
             emit(research_events.Started(request_id=run.request_id))
             with (
                 receive_model_progress(

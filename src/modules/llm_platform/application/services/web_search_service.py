@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from modules.llm_platform.domain.concurrency.loop_guard import LoopGuard
 from modules.llm_platform.domain.concurrency.stray_cancellation import fail_on_stray_cancellation
 from modules.llm_platform.domain.dtos.request_type import require_request
 from modules.llm_platform.domain.dtos.web_search_dtos import (
@@ -48,10 +49,19 @@ class WebSearchService(IWebSearchProvider):
         self._provider = provider
         self._clock = clock
         self._log_queries = log_queries
+        self._loop_guard = LoopGuard()
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        """Return the results that can be opened. Raises only the web search errors of `domain.exceptions`."""
+        """Return the results that can be opened.
+
+        Raises the web search errors of `domain.exceptions`. Wrong use is a TypeError, or a RuntimeError for a call while another
+        event loop has one.
+        """
         require_request(request, WebSearchRequest)
+        async with self._loop_guard:
+            return await self._search(request)
+
+    async def _search(self, request: WebSearchRequest) -> WebSearchResponse:
         began = self._clock()
         try:
             with fail_on_stray_cancellation():
