@@ -22,6 +22,7 @@ from scripts.fit_citation_check import LOOKED_AT
 from scripts.support_model.doubted import SETS, cite, is_held_out
 from scripts.support_model.texts import read_open_half
 
+from modules.llm_platform.application.research.check.support_reading import score_doubts
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
@@ -85,10 +86,10 @@ async def read_row(claim: str, text: str, title: str, label: str, model: OnnxSup
     if not checker.check(cite(claim)).citations:
         return None
     doubts = checker.doubts.list_open(1000)
-    scores = await model.score([(doubt.claim, doubt.passage) for doubt in doubts])
+    scores = await score_doubts(model, doubts)
     read = {
-        doubt.key: Sentence(doubt.judgement.verdict, doubt.highest, odds)
-        for doubt, odds in zip(doubts, scores, strict=True)
+        doubt.key: Sentence(doubt.judgement.verdict, doubt.readings[0].highest, odds)
+        for doubt, (odds,) in zip(doubts, scores, strict=True)
     }
     alone = [
         Sentence(judged.verdict, judged.highest, None) for key, judged in checker._judged.items() if key not in read

@@ -57,7 +57,7 @@ def read_claim(claim: str, text: str, title: str, label: str, name: str) -> Iter
     count = len(checker.check(cite(claim)).citations)
     if label == "supported" or count == 1:
         for doubt in checker.doubts.list_open(MAX_DOUBTS):
-            yield {"claim": doubt.claim, "source": doubt.passage, "label": label, "set": name}
+            yield {"claim": doubt.claim, "source": doubt.readings[0].passage, "label": label, "set": name}
 
 
 def read_written(path: Path) -> Iterator[Pair]:

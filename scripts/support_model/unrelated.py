@@ -13,6 +13,7 @@ from pathlib import Path
 
 from scripts.support_model.doubted import MAX_DOUBTS, cite
 
+from modules.llm_platform.application.research.check.support_reading import score_doubts
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
@@ -25,7 +26,7 @@ async def is_supported(claim: str, text: str, model: OnnxSupportModel) -> tuple[
     checker = CitationChecker([Source(index=1, title="", url="https://set.test/", text=text)], "en")
     by_words = any(citation.verdict == "supported" for citation in checker.check(cite(claim)).citations)
     doubts = checker.doubts.list_open(MAX_DOUBTS)
-    for doubt, log_odds in zip(doubts, await model.score([(d.claim, d.passage) for d in doubts]), strict=True):
+    for doubt, log_odds in zip(doubts, await score_doubts(model, doubts), strict=True):
         checker.doubts.record_log_odds(doubt, log_odds)
     return by_words, any(citation.verdict == "supported" for citation in checker.check(cite(claim)).citations)
 

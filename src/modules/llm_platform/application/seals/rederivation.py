@@ -302,13 +302,19 @@ class _Comparison:
     def _compare_read(self, was: Citation, words: Citation) -> Result:
         """Compare what a support model judged, and none did here, with what it may have judged."""
         doubt = self._find_doubt(_place(was))
-        if doubt is not None and was.verdict in ("supported", "partial"):
-            words = self._checker.show_quote(words, doubt.quote, doubt.claim)
+        highest: Verdict = "unsupported"
+        if doubt is not None:
+            shown = [
+                (self._checker.show_quote(words, reading.quote, doubt.claim), reading.highest)
+                for reading in doubt.readings
+            ]
+            with_quote, highest = next((one for one in shown if one[0].quote == was.quote), shown[0])
+            words = with_quote if was.verdict in ("supported", "partial") else words
         if failed := _compare_words(was, words):
             return failed
         if doubt is None:
             return "different", words.verdict, NOT_IN_DOUBT
-        if RANK[was.verdict] > RANK[doubt.highest]:
+        if RANK[was.verdict] > RANK[highest]:
             return "different", None, BEYOND_LIMITS
         if not self._lacks_model:
             return "different", words.verdict, OTHER_VERDICT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -25,21 +26,28 @@ DOUBTS = CHECKER.doubts.list_open(10)
 GERMAN = replace(DOUBTS[0], claim="Ein Bäcker mietet sie.", is_english=False)
 
 
-async def ask(support: ThreadSupport) -> list[float]:
+async def ask(support: ThreadSupport) -> list[Sequence[float]]:
     return list(await asyncio.to_thread(support, DOUBTS))
 
 
 async def test_scores_come_back_in_order() -> None:
     support = ThreadSupport(FakeSupportModel(lambda claim, _: float(len(claim))), StopSignal())
-    assert await ask(support) == [float(len(doubt.claim)) for doubt in DOUBTS]
+    assert await ask(support) == [[float(len(doubt.claim))] for doubt in DOUBTS]
     assert support.degraded == ()
 
 
 async def test_other_languages_are_read_apart_and_keep_their_places() -> None:
     model = FakeSupportModel(lambda claim, _: float(len(claim)))
     doubts = [GERMAN, DOUBTS[0], GERMAN, DOUBTS[1]]
-    assert await score_doubts(model, doubts) == [float(len(doubt.claim)) for doubt in doubts]
-    assert model.foreign == [[(GERMAN.claim, GERMAN.passage)] * 2]
+    assert await score_doubts(model, doubts) == [[float(len(doubt.claim))] for doubt in doubts]
+    assert model.foreign == [[(GERMAN.claim, GERMAN.readings[0].passage)] * 2]
+
+
+async def test_each_passage_of_a_doubt_has_its_score() -> None:
+    passages = [GERMAN.readings[0]._replace(passage=text) for text in ("a", "bb", "ccc")]
+    several = replace(GERMAN, readings=tuple(passages))
+    model = FakeSupportModel(lambda _, passage: float(len(passage)))
+    assert await score_doubts(model, [several, DOUBTS[1]]) == [[1, 2, 3], [float(len(DOUBTS[1].readings[0].passage))]]
 
 
 async def test_a_failure_is_said_once_and_ends_the_reading() -> None:
@@ -85,7 +93,7 @@ async def test_the_pairs_of_a_text_are_bounded(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_sentences_of_a_text_are_decided_by_the_model() -> None:
-    """A cited sentence, one under a marker behind its paragraph, and one that names no source."""
+    """A cited sentence, one with a marker after its paragraph, and one that names no source."""
     source = Source(
         index=1,
         title="Rules",
@@ -98,11 +106,11 @@ def test_the_sentences_of_a_text_are_decided_by_the_model() -> None:
         f"{said}. Lunch is free for all guests. [1]",
         "Employees may work remotely two days if managers consent.",
     ):
-        check = SentenceCheck(read_citations(text), "en", read_support=lambda pairs: [50.0 for _ in pairs])
+        check = SentenceCheck(read_citations(text), "en", read_support=lambda doubts: [[50.0] for _ in doubts])
         check.settle([source])
         check.find_sources(check.list_uncited())
         assert ("supported", "encoder") in [(c.verdict, c.checked_by) for c in check.checked().citations], text
-        check = SentenceCheck(read_citations(text), "en", read_support=lambda pairs: ())
+        check = SentenceCheck(read_citations(text), "en", read_support=lambda doubts: ())
         check.settle([source])
         check.find_sources(check.list_uncited())
         assert {found.checked_by for found in check.checked().citations} == {"words"}

@@ -24,7 +24,7 @@ def checked_by_model(answer: str, log_odds: float, source: Source = SOURCE, lang
     checker = CitationChecker([source], language)
     checker.check(answer)
     for doubt in checker.doubts.list_open(100):
-        checker.doubts.record_log_odds(doubt, log_odds)
+        checker.doubts.record_log_odds(doubt, [log_odds] * len(doubt.readings))
     assert not checker.doubts.has_open
     return list(checker.check(answer).citations)
 
@@ -83,7 +83,7 @@ POLISH = SOURCE.model_copy(
     ],
 )
 def test_the_model_reads_other_languages(answer: str, language: str) -> None:
-    """Claim and source need no word in common. What is supported shows what was read."""
+    """Claim and source need no common word. A supported claim shows what was read."""
     (found,) = checked_by_model(answer, SURE, GERMAN, language)
     assert (found.verdict, found.checked_by, found.quote) == ("supported", "encoder", GERMAN.text)
     (doubted,) = checked_by_model(answer, -SURE, GERMAN, language)
@@ -126,7 +126,7 @@ def test_no_model_lifts_another_figure_or_a_clause_without_a_source(answer: str,
     assert (found.checked_by, found.verdict) in (("words", "unchecked"), ("words", "unsupported"))
 
 
-def test_a_quote_of_a_whole_text_has_no_blanks_around_it() -> None:
+def test_a_quote_of_a_whole_text_has_no_spaces_around_it() -> None:
     (found,) = checked_by_model("Niemand kennt ihr Alter genau [1].", SURE, MILL, "de")
     assert (found.verdict, found.quote) == ("supported", MILL.text.strip())
     assert MILL.text[found.quote_start : found.quote_end] == found.quote
@@ -155,6 +155,44 @@ def test_languages_that_were_not_measured_are_left_to_the_words(answer: str, lan
     assert all(found.checked_by == "words" for found in checked_by_model(answer, SURE, POLISH, language))
 
 
+LEASE = SOURCE.model_copy(
+    update={
+        "text": "Die Miete beträgt 640 Euro und wird monatlich bezahlt. Der Vermieter stellt im Keller ein Abteil von vier "
+        "Quadratmetern bereit. Fahrräder gehören in den Hof, wo zwölf Bügel stehen. Die Treppe reinigt eine Firma, deren Kosten "
+        "alle Parteien zu gleichen Teilen tragen. Für Besucher gibt es keinen Stellplatz. Haustiere sind nach Absprache "
+        "willkommen, solange sich niemand gestört fühlt. Nach zehn Uhr abends herrscht Ruhe, auch an Feiertagen."
+    }
+)
+NO_COMMON_WORD = "Gäste können hier ihr Auto nicht abstellen [1]."
+
+
+def test_the_windows_of_a_short_text_are_read_and_the_best_one_counts() -> None:
+    """The citation shows the window that decided."""
+    checker = CitationChecker([LEASE], "de")
+    assert checker.check(NO_COMMON_WORD).citations[0].verdict == "unsupported"
+    (doubt,) = checker.doubts.list_open(1)
+    assert len(doubt.readings) > 1
+    checker.doubts.record_log_odds(doubt, [SURE if "Stellplatz" in one.passage else -SURE for one in doubt.readings])
+    (found,) = checker.check(NO_COMMON_WORD).citations
+    assert (found.verdict, found.checked_by) == ("supported", "encoder")
+    assert "Für Besucher gibt es keinen Stellplatz." in found.quote
+    assert len(found.quote) < len(LEASE.text)
+
+
+def test_a_window_that_does_not_support_a_claim_does_not_reject_it() -> None:
+    (found,) = checked_by_model(NO_COMMON_WORD, -SURE, LEASE, "de")
+    assert (found.verdict, found.checked_by) == ("unsupported", "words")
+
+
+def test_a_limit_counts_all_passages_that_are_read() -> None:
+    checker = CitationChecker([LEASE], "de")
+    checker.check(
+        f"{NO_COMMON_WORD} Hunde darf man nur mit Erlaubnis halten [1]. Wer will, kann alles anders machen [1]."
+    )
+    first, *others = checker.doubts.list_open(len(checker.doubts.list_open(1)[0].readings))
+    assert (len(first.readings) > 1, others) == (True, [])
+
+
 def test_a_long_text_without_a_word_of_the_claim_is_not_read() -> None:
     """Nothing shows which passage to read."""
     long = GERMAN.model_copy(update={"text": f"{GERMAN.text} " * 20})
@@ -168,7 +206,7 @@ def test_a_verdict_on_a_text_that_was_replaced_does_not_count() -> None:
     (doubt,) = checker.doubts.list_open(10)
     checker.replace_source(OTHER)
     checker.check(PARAPHRASE)
-    checker.doubts.record_log_odds(doubt, SURE)
+    checker.doubts.record_log_odds(doubt, [SURE])
     (found,) = checker.check(PARAPHRASE).citations
     assert found.checked_by == "words"
     assert checker.doubts.has_open  # on the new text
@@ -190,11 +228,12 @@ def test_the_less_the_words_agree_the_surer_the_model_must_be() -> None:
 
 
 def test_the_model_reads_the_quote_and_what_else_fits() -> None:
-    """Two sentences far from each other stand in one passage, in the order of the source."""
+    """Two sentences far from each other are in one passage, in the order of the source."""
     filler = " ".join(f"Note {number} concerns the garden only." for number in range(40))
     text = f"Employees may work remotely. {filler} Their manager must agree to remote days."
     checker = CitationChecker([SOURCE.model_copy(update={"text": text})], "en")
     checker.check("Staff do remote work if a manager has consented to these days [1].")
     (doubt,) = checker.doubts.list_open(10)
-    assert "Their manager must agree to remote days." in doubt.passage
-    assert len(doubt.passage) <= 700
+    (reading,) = doubt.readings
+    assert "Their manager must agree to remote days." in reading.passage
+    assert len(reading.passage) <= 700

@@ -5,6 +5,7 @@ It reads while the answer is written, and the rest at the end.
 
 import asyncio
 from collections.abc import Sequence
+from itertools import islice
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.meaning import Doubt
@@ -20,15 +21,21 @@ LATE = "timeout: the support model did not read all sentences; the others keep t
 TOO_MANY = f"the support model reads {MAX_PAIRS} sentences of an answer; the others keep the verdicts of their words"
 
 
-async def score_doubts(model: ISupportModel, doubts: Sequence[Doubt]) -> list[float]:
-    """Return the log-odds that each passage supports its claim, in order. English is read apart from other languages."""
-    scores: dict[int, float] = {}
+async def score_doubts(model: ISupportModel, doubts: Sequence[Doubt]) -> list[list[float]]:
+    """Return the log-odds that each passage of each doubt supports its claim. English is read apart from other languages."""
+    scores: list[list[float]] = [[] for _ in doubts]
     for is_english in (True, False):
-        places = [place for place, doubt in enumerate(doubts) if doubt.is_english is is_english]
-        pairs = [(doubts[place].claim, doubts[place].passage) for place in places]
+        alike = [(doubt, found) for doubt, found in zip(doubts, scores, strict=True) if doubt.is_english is is_english]
+        pairs = [(doubt.claim, reading.passage) for doubt, _ in alike for reading in doubt.readings]
         if pairs:
-            scores |= zip(places, await model.score(pairs, is_english=is_english), strict=True)
-    return [scores[place] for place in range(len(doubts))]
+            read = iter(await model.score(pairs, is_english=is_english))
+            for doubt, found in alike:
+                found += islice(read, len(doubt.readings))
+    return scores
+
+
+def count_pairs(doubts: Sequence[Doubt]) -> int:
+    return sum(len(doubt.readings) for doubt in doubts)
 
 
 class SupportReading:
@@ -77,7 +84,7 @@ class SupportReading:
                 self._give_up(TOO_MANY)
                 return
             doubts = self._doubts.list_open(min(PAIRS_AT_ONCE, self._left))
-            self._left -= len(doubts)
+            self._left -= count_pairs(doubts)
             try:
                 scores = await score_doubts(self._model, doubts)
             except AppException as error:

@@ -5,7 +5,12 @@ import concurrent.futures
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from modules.llm_platform.application.research.check.support_reading import LATE, PAIRS_AT_ONCE, score_doubts
+from modules.llm_platform.application.research.check.support_reading import (
+    LATE,
+    PAIRS_AT_ONCE,
+    count_pairs,
+    score_doubts,
+)
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.meaning import Doubt
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
@@ -20,8 +25,8 @@ TOO_MANY: Final = (
 )
 
 
-# Returns the log-odds that each passage supports its claim. A shorter result means that the rest was not read.
-ReadSupport = Callable[[Sequence[Doubt]], Sequence[float]]
+# Returns the log-odds that each passage of each doubt supports its claim. A shorter result means that the rest was not read.
+ReadSupport = Callable[[Sequence[Doubt]], Sequence[Sequence[float]]]
 
 
 def weigh_doubts(checker: CitationChecker, read_support: ReadSupport | None) -> bool:
@@ -49,10 +54,10 @@ class ThreadSupport:
         self._left = MAX_PAIRS
         self.degraded: tuple[Degraded, ...] = ()
 
-    def __call__(self, doubts: Sequence[Doubt]) -> Sequence[float]:
+    def __call__(self, doubts: Sequence[Doubt]) -> Sequence[Sequence[float]]:
         if self._signal.is_set or self._left <= 0:
             return self._give_up(LATE if self._signal.is_set else TOO_MANY)
-        self._left -= len(doubts)
+        self._left -= count_pairs(doubts)
         asked = asyncio.run_coroutine_threadsafe(score_doubts(self._model, doubts), self._loop)
         try:
             return asked.result(min(MAX_WAIT_S, self._signal.left_s))
@@ -62,7 +67,7 @@ class ThreadSupport:
         except AppException as error:
             return self._give_up(f"{error.code}: {error.message}")
 
-    def _give_up(self, reason: str) -> Sequence[float]:
+    def _give_up(self, reason: str) -> Sequence[Sequence[float]]:
         self._left = 0
         if not self.degraded:
             self.degraded = (Degraded(component=self._model.name, reason=reason),)

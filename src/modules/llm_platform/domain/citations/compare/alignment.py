@@ -207,6 +207,23 @@ class SourceText:
             chosen.append((first, last))
         return " ".join(" ".join(self.text[slice(*span)].split()) for span in sorted(chosen))
 
+    def cut_windows(self, limit: int) -> list[Span]:
+        """Return spans of whole sentences that cover the text, up to `limit` characters each. Neighbours share about a half.
+
+        A longer sentence is cut at the limit.
+        """
+        windows: list[Span] = []
+        first, count = 0, len(self.spans)
+        while first < count:
+            start, end = self.spans[first]
+            after = first + 1
+            while after < count and self.spans[after][1] - start <= limit:
+                end = self.spans[after][1]
+                after += 1
+            windows.append((start, min(end, start + limit)))
+            first = count if after == count else max(first + 1, (first + after) // 2)
+        return windows
+
     def _grow_passages(
         self, seeds: Sequence[SentenceNumber], masks: Mapping[SentenceNumber, int]
     ) -> Iterator[tuple[SentenceNumber, SentenceNumber, int]]:

@@ -3,19 +3,21 @@
 Words decide what they can prove: a changed fact, a copy, a number that the source lacks. The model decides whether the source
 says the same in other words. The less the words agree, the more certain the model must be.
 
-`Doubts` collects the judgements that the model may decide. Each becomes a `Doubt`, the claim and the passage that the model
+`Doubts` collects the judgements that the model may decide. Each becomes a `Doubt`, the claim and the passages that the model
 reads, and `decide` turns the log-odds of the model into a verdict.
 """
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import itemgetter
 from typing import NamedTuple
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText
 from modules.llm_platform.domain.citations.compare.model_verdicts import find_highest_verdict
 from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement
-from modules.llm_platform.domain.citations.read.claims import read_claim
+from modules.llm_platform.domain.citations.read.claims import Claim, read_claim
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.text.data_files import load_data
@@ -24,6 +26,7 @@ from modules.llm_platform.domain.text.sentences import Span
 MAX_PASSAGE_CHARS = 500  # of the passage in English that a support model reads, about 100 tokens
 MAX_FOREIGN_CHARS = {"zh": 150}  # the same in other languages
 MAX_OTHER_CHARS = 350
+MAX_WINDOWS_READ = 4  # a source without a word of the claim is read if it is at most so many passages long
 
 
 class CheckKey(NamedTuple):
@@ -45,22 +48,31 @@ class Limits(NamedTuple):
     partial: float
 
 
+class Reading(NamedTuple):
+    """A passage that a support model reads.
+
+    - `quote` is the span that the citation shows if this passage decides.
+    - `highest` is the highest verdict that the model may give for it.
+    """
+
+    passage: str
+    quote: Span
+    highest: Verdict
+
+
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A claim and a passage that a support model may decide.
+    """A claim that a support model may decide, and the passages that it reads. The one with the highest log-odds counts.
 
-    - `judgement` is the result of the words, and `highest` is the highest verdict that the model may give.
-    - `is_english` is False if the claim or the passage is in another language.
-    - `quote` is the span that the citation shows once the model has decided.
+    - `judgement` is the result of the words.
+    - `is_english` is False if the claim or the passages are in another language.
     """
 
     key: CheckKey
     claim: str
-    passage: str
+    readings: tuple[Reading, ...]
     judgement: Judgement
-    highest: Verdict
     is_english: bool
-    quote: Span
 
 
 class Doubts:
@@ -94,46 +106,56 @@ class Doubts:
         return bool(self._open)
 
     def list_open(self, limit: int) -> list[Doubt]:
-        """Return the first doubts, at most `limit`."""
+        """Return the first doubts. All of them but the first have at most `limit` readings together with it."""
         found: list[Doubt] = []
+        left = limit
         for key in list(self._open):
-            if len(found) == limit:
+            if left <= 0:
                 break
-            if (doubt := self._find_doubt(key)) is not None:
-                found.append(doubt)
-            else:
+            if (doubt := self._find_doubt(key)) is None:
                 self._settle(key)
+            elif len(doubt.readings) <= left or not found:
+                found.append(doubt)
+                left -= len(doubt.readings)
+            else:
+                break
         return found
 
     def _find_doubt(self, key: CheckKey) -> Doubt | None:
-        """Return the claim and the passage that a support model reads; None if it may not decide, or if it has nothing to read.
-
-        The passage is the quote and what else shares most with the claim. If the source has no word of the claim, a short
-        source is read as a whole. If both are in English, it is not read, because it then says something else.
-        """
+        """Return the claim and what a support model reads; None if it may not decide, or if it has nothing to read."""
         judgement, source = self._judged[key], self._open[key]
         has_claim_only = judgement.verdict == "supported" or not key.clauses
         said = html.unescape(key.claim if has_claim_only else " ".join(key.clauses))
         claim, is_english = read_claim(said, self._language), self._is_english(source)
+        readings = []
+        for passage, quote in self._find_passages(claim, judgement, source):
+            allowed = find_highest_verdict(judgement.verdict, html.unescape(key.claim), source.text[slice(*quote)])
+            highest = min(allowed, judgement.highest, key=RANK.__getitem__)
+            if judgement.is_without_words and highest != "supported":  # another figure, or a clause that nobody cites
+                continue
+            readings.append(Reading(html.unescape(passage), quote, highest))
+        return Doubt(key, claim.text, tuple(readings), judgement, is_english) if readings else None
+
+    def _find_passages(self, claim: Claim, judgement: Judgement, source: SourceText) -> list[tuple[str, Span]]:
+        """Return the passages that a support model reads, each with the span that the citation shows.
+
+        The passage is the quote and what else shares most with the claim. If the source has no word of the claim, a short
+        source is read in windows. If both are in English, it is not read, because it then says something else.
+        """
+        is_english = self._is_english(source)
         other_limit = MAX_FOREIGN_CHARS.get(source.language or self._primary, MAX_OTHER_CHARS)
         limit = MAX_PASSAGE_CHARS if is_english else other_limit
-        best, whole = source.find_best_passage(claim), source.text.strip()
-        if best is None and (is_english or len(whole) > limit):
-            return None
-        passage = source.collect_text(best, limit) if best else " ".join(whole.split())
-        first = len(source.text) - len(source.text.lstrip())
-        quote = judgement.quote if best else (first, first + len(whole))
-        allowed = find_highest_verdict(judgement.verdict, html.unescape(key.claim), source.text[slice(*quote)])
-        highest = min(allowed, judgement.highest, key=RANK.__getitem__)
-        if judgement.is_without_words and highest != "supported":  # another figure, or a clause that nobody cites
-            return None
-        return Doubt(key, claim.text, html.unescape(passage), judgement, highest, is_english, quote)
+        if (best := source.find_best_passage(claim)) is not None:
+            return [(source.collect_text(best, limit), judgement.quote)]
+        if is_english or len(source.text) > MAX_WINDOWS_READ * limit:
+            return []
+        return [(" ".join(source.text[slice(*window)].split()), window) for window in source.cut_windows(limit)]
 
     def _is_english(self, source: SourceText) -> bool:
         return self._primary == ENGLISH and source.language in (None, ENGLISH)
 
-    def record_log_odds(self, doubt: Doubt, log_odds: float) -> None:
-        """Record the result of a support model: the log-odds that the passage supports the claim."""
+    def record_log_odds(self, doubt: Doubt, log_odds: Sequence[float]) -> None:
+        """Record the result of a support model: the log-odds that each passage supports the claim, in order."""
         if self._judged.get(doubt.key) == doubt.judgement:  # its source may have been replaced
             self._judged[doubt.key] = decide(doubt, log_odds)
             self._settle(doubt.key)
@@ -163,18 +185,19 @@ def read_limits(words: Verdict, *, is_english: bool = True, is_without_words: bo
     return Limits(**limits["without words" if is_without_words else words])
 
 
-def decide(doubt: Doubt, log_odds: float) -> Judgement:
-    """Return the judgement with the verdict of the model, limited by `doubt.highest`. The score stays.
+def decide(doubt: Doubt, log_odds: Sequence[float]) -> Judgement:
+    """Return the judgement with the verdict that the model gives for the best passage. The score stays.
 
     If claim and source share no word, the model may confirm the claim but not reject it, because nothing shows which passage
     to read.
     """
+    highest, best = max(zip(log_odds, doubt.readings, strict=True), key=itemgetter(0))
     judgement, has_no_words = doubt.judgement, doubt.judgement.is_without_words
     limits = read_limits(judgement.verdict, is_english=doubt.is_english, is_without_words=has_no_words)
-    if has_no_words and log_odds < limits.partial:
+    if has_no_words and highest < limits.partial:
         return judgement
     verdict: Verdict = "unsupported"
-    if log_odds >= limits.partial:
-        verdict = "supported" if log_odds >= limits.supported else "partial"
-    decided = min(verdict, doubt.highest, key=RANK.__getitem__)
-    return replace(judgement, quote=doubt.quote, verdict=decided, word_verdict=judgement.verdict)
+    if highest >= limits.partial:
+        verdict = "supported" if highest >= limits.supported else "partial"
+    decided = min(verdict, best.highest, key=RANK.__getitem__)
+    return replace(judgement, quote=best.quote, verdict=decided, word_verdict=judgement.verdict)
