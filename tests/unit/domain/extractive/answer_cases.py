@@ -428,4 +428,19 @@ CASES = (
         must=("| lathe | 900 |  [1] |",),
         is_whole=True,
     ),
+    Case(
+        "rows that are not something",
+        "Which objects are not in case B?",
+        (("Loans", LOANS),),
+        opens="3 of 5 rows:",
+        must=("Figurehead", "Waistcoat", "Ship's log"),
+        must_not=("Sextant", "Telescope"),
+        is_whole=True,
+    ),
+    Case(
+        "rows that are not something, of a part of a table",
+        "Which objects are not in case B?",
+        (("Loans", LOANS),),
+        answered=False,
+    ),
 )

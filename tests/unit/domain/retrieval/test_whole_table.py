@@ -50,6 +50,10 @@ def test_prose_that_was_found_stays() -> None:
         ("How many sites have 4 pumps?", True),
         ("Has Oslo more pumps than Graz?", True),  # in two passages
         ("How many pumps does Oslo have?", True),
+        ("Which sites have no pumps?", True),
+        ("Which sites have pumps?", True),
+        ("Which sites lose their pumps near a limit?", False),
+        ("Which visitors have no ticket?", False),
         ("What are the pumps of Oslo?", False),
     ],
 )

@@ -44,7 +44,7 @@ class RowsFound:
     column: str = ""
 
 
-class _Table:
+class Table:
     """The rows of one source that have the same column names."""
 
     def __init__(self, rows: Sequence[Candidate]) -> None:
@@ -100,7 +100,7 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     """
     if not asks_about_rows(question):
         return None
-    asked, tables = _read_asked(question), _list_tables(candidates)
+    asked, tables = _read_asked(question), list_tables(candidates)
     matches = [table.count_matches(asked.content) for table in tables]
     most = max(matches, default=0)
     if not most or 3 * most < len(asked.content):  # two thirds of the words are about something else
@@ -112,11 +112,11 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     return found[0] if len(found) == 1 else None
 
 
-def _find_answering_rows(table: _Table, asked: _Asked) -> RowsFound | None:
+def _find_answering_rows(table: Table, asked: _Asked) -> RowsFound | None:
     named = [row for row in table.rows if is_cell_named(split_cell(row.sentence.row[0]), asked.content)]
     if len(named) == 1:
         return None  # "last" may be a part of the name of a column, as in `the last service of Anna`
-    rows = [row for row in _filter_rows(table, asked.content) if not named or row in named]
+    rows = [row for row in filter_rows(table, asked.content) if not named or row in named]
     if asked.extreme is not None:
         return _find_extreme(table, rows, asked, asked.extreme)
     # The question names a single row, and does not count it: "How many seats does Anna have?"
@@ -124,7 +124,7 @@ def _find_answering_rows(table: _Table, asked: _Asked) -> RowsFound | None:
     return RowsFound(tuple(rows), len(table.rows)) if is_count else None
 
 
-def _find_extreme(table: _Table, rows: Sequence[Candidate], asked: _Asked, extreme: Extreme) -> RowsFound | None:
+def _find_extreme(table: Table, rows: Sequence[Candidate], asked: _Asked, extreme: Extreme) -> RowsFound | None:
     by_date = extreme in ("latest", "earliest")
     has_values, read_values = (has_dates, read_dates) if by_date else (has_numbers, read_numbers)
     measures = [at for at in range(1, len(table.columns)) if has_values(table.list_cells(at))]
@@ -141,7 +141,7 @@ def _find_extreme(table: _Table, rows: Sequence[Candidate], asked: _Asked, extre
     return RowsFound(found, len(rows), extreme, table.columns[column]) if len(found) <= MAX_EQUAL else None
 
 
-def _choose_column(table: _Table, measures: Sequence[int], asked: _Asked, *, by_date: bool) -> int | None:
+def _choose_column(table: Table, measures: Sequence[int], asked: _Asked, *, by_date: bool) -> int | None:
     """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one.
 
     `measures` are the columns that can be compared. A column whose whole name is in the question comes before a column with a
@@ -162,7 +162,7 @@ def _choose_column(table: _Table, measures: Sequence[int], asked: _Asked, *, by_
     return measures[0] if len(measures) == 1 and (by_date or not hints) and not named else None
 
 
-def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
+def filter_rows(table: Table, content: Sequence[str]) -> list[Candidate]:
     """Return the rows that the question names: by all words of a cell, or by a column in which the cell says yes."""
     rows = list(table.rows)
     for column in range(1, len(table.columns)):
@@ -177,7 +177,8 @@ def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
     return rows
 
 
-def _list_tables(candidates: Sequence[Candidate]) -> list[_Table]:
+def list_tables(candidates: Sequence[Candidate]) -> list[Table]:
+    """Return the tables of whole documents, with at least MIN_ROWS rows."""
     by_table: dict[tuple[int, tuple[str, ...], str], list[Candidate]] = {}
     for candidate in candidates:
         row = candidate.sentence.row
@@ -185,7 +186,7 @@ def _list_tables(candidates: Sequence[Candidate]) -> list[_Table]:
             key = candidate.rank, candidate.sentence.columns, candidate.sentence.heading
             by_table.setdefault(key, []).append(candidate)
     return [
-        _Table(rows)
+        Table(rows)
         for rows in by_table.values()
         if len(rows) >= MIN_ROWS and all(row.sentence.has_all_rows for row in rows)
     ]

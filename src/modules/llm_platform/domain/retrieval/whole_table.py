@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
+from modules.llm_platform.domain.extractive.described_rows import may_describe_rows
 from modules.llm_platform.domain.extractive.named_rows import names_several
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.sentences import (
@@ -32,14 +33,19 @@ TABLE = re.compile(r"^(\|[^\n]*\|[ \t]*\n\|[ \t]*:?-[-:|][-:| \t]*\|[ \t]*)\n((?
 def wants_whole_table(question: str, texts: Iterable[str]) -> bool:
     """Return whether a question needs all rows of a table that one of these texts of a document has.
 
-    It does if it compares or counts rows, or names several of them by the same words, so that further rows may have that name.
+    It does if it compares or counts rows, asks which ones have something or not, or names several of them by the same words, so
+    that further rows may have that name.
     """
     tables = [table for text in texts if TABLE_MARK in text for table in TABLE.finditer(text)]
     if not tables:
         return False
     asked = read_question(question, detect_language(question) or DEFAULT_LANGUAGE)
-    rows = (split_cells(row) for table in tables for row in table[2].splitlines())
-    return asks_about_rows(asked) or names_several(asked, rows)
+    if asks_about_rows(asked):
+        return True
+    read = [(split_cells(table[1].splitlines()[0]), list(map(split_cells, table[2].splitlines()))) for table in tables]
+    return any(may_describe_rows(asked, *table) for table in read) or names_several(
+        asked, (row for _, rows in read for row in rows)
+    )
 
 
 def join_whole_tables(passages: Sequence[Passage], found: str) -> MergedText | None:

@@ -9,6 +9,11 @@ from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_l
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
+from modules.llm_platform.domain.extractive.described_rows import (
+    asks_for_described_rows,
+    find_described_rows,
+    leave_out_rows,
+)
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.named_rows import add_rows_alike, find_named_rows, group_named_rows
 from modules.llm_platform.domain.extractive.question import read_question
@@ -25,7 +30,7 @@ from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-RULES_VERSION = "20"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "21"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 NO_MARKERS: Final = str.maketrans("[]", "()")
 
@@ -68,10 +73,11 @@ class ExtractiveSynthesizer(ISynthesizer):
             return self._answer(await _run(request, lambda: _write_report(request, evidence)), messages)
         question = read_question(request.question, detect_language(request.question) or request.language)
         is_answered = bool(evidence) and all(row.state == "answered" for row in request.evidence)
-        if is_answered and not asks_about_rows(question):
+        if is_answered and not (asks_about_rows(question) or asks_for_described_rows(question)):
             return self._answer("\n\n".join(render_quotes(evidence)), messages)
         selection = await _run(request, lambda: choose_by_words(question, request.sources))
-        if (rows := find_rows(question, selection.candidates)) is not None:
+        rows = find_rows(question, selection.candidates) or find_described_rows(question, selection.candidates)
+        if rows is not None:
             return self._answer(render_rows(rows, messages), messages)
         if is_answered:
             return self._answer("\n\n".join(render_quotes(evidence)), messages)
@@ -99,8 +105,10 @@ class ExtractiveSynthesizer(ISynthesizer):
         result, degraded = ReadingResult(selection, []), NO_FAILURE
         if self._encoder is not None:
             result, degraded = await read_answer(selection, named, self._encoder, self._model, self._reading_s)
-        chosen = add_rows_alike(result.selection.chosen, named)
-        return replace(result, selection=replace(result.selection, chosen=chosen)), degraded
+        alike = add_rows_alike(result.selection.chosen, named)
+        chosen = leave_out_rows(selection.question, alike)
+        may_answer = result.may_answer or len(chosen) < len(alike)
+        return replace(result, selection=replace(result.selection, chosen=chosen), may_answer=may_answer), degraded
 
     def _answer(self, text: str, messages: Messages) -> Synthesis:
         return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))

@@ -1,0 +1,164 @@
+"""Rows of a table that a question describes by what they have, lack or are not: `Which invoices are not paid?`
+
+The words after the "not" name a value (`paid`), a column of yes and no (`projector`), or a column that may be empty or 0
+(`failures`). The answer is all other rows of the table. Without a "not", it is all rows that have what a column names: `Which
+rooms have a projector?` Both need the whole table.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.question import Question
+from modules.llm_platform.domain.extractive.table_words import (
+    asks_for_rows,
+    fold_words,
+    is_asked,
+    is_cell_named,
+    list_content,
+    load_word_list,
+    split_cell,
+)
+from modules.llm_platform.domain.extractive.tables import (
+    EXTREMES,
+    MAX_COUNTED,
+    RowsFound,
+    Table,
+    filter_rows,
+    list_tables,
+)
+from modules.llm_platform.domain.text.negation import load_negation_words
+
+DENYING_PREFIX: Final = "un"  # `unpaid` is "not paid"
+MIN_STEM: Final = 4  # letters after the prefix
+KNOWN_SHARE: Final = 0.5  # of the words on each side of the "not", the table must have this share
+MAX_UNKNOWN: Final = 1  # words of a question without a "not" that the columns need not have
+SINGULAR_VOWELS: Final = str.maketrans("äöü", "aou")  # German: `Räume` are several of a column `Raum`
+
+
+class _Asked(NamedTuple):
+    """The folded content words of a question: what is asked about, and the words before the "not" that denies it.
+
+    `least` is the share of `what` that must be known.
+    """
+
+    what: Sequence[str]
+    others: Sequence[str]
+    is_denied: bool
+    least: float = KNOWN_SHARE
+
+
+def asks_for_described_rows(question: Question) -> bool:
+    """Return whether a question asks which rows have something, lack it or are not something."""
+    return _read_asked(question) is not None
+
+
+def may_describe_rows(question: Question, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
+    """Return whether a question may describe rows of the table with these columns, of which some `rows` are known.
+
+    It names a column that is not the first one or, if it denies something, a cell. Without a "not", the columns must have all of
+    its words but one, because most questions with "which" are about something else.
+    """
+    asked = _read_asked(question)
+    if asked is None:
+        return False
+    names = [split_cell(name) for name in columns]
+    is_named = any(is_asked(word, name) for name in names[1:] for word in asked.what)
+    if asked.is_denied:
+        return is_named or any(is_cell_named(split_cell(cell), asked.what) for row in rows for cell in row)
+    known = [word for name in names for word in name]
+    found = [word for word in asked.what if is_asked(word, known) or is_asked(word.translate(SINGULAR_VOWELS), known)]
+    return is_named and len(asked.what) - len(found) <= MAX_UNKNOWN
+
+
+def leave_out_rows(question: Question, chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Return the chosen sentences without rows if the question describes rows by a "not": single rows do not answer it."""
+    asked = _read_asked(question)
+    is_denied = asked is not None and asked.is_denied
+    return [one for one in chosen if not (is_denied and one.sentence.row)]
+
+
+def find_described_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
+    """Return the rows of a whole table that the question describes; None if it is not certain which are meant."""
+    asked = _read_asked(question)
+    if asked is None:
+        return None
+    found = [rows for table in list_tables(candidates) for rows in _find_in_table(table, asked)]
+    return found[0] if len(found) == 1 else None
+
+
+def _read_asked(question: Question) -> _Asked | None:
+    words = fold_words(question.text)
+    denying = load_negation_words().negators | load_word_list("denying")
+    denials = [at for at, word in enumerate(words) if word in denying]
+    left_out = denying | load_word_list("fillers") | load_word_list("choosing") | load_word_list("listing")
+    content = [word for word in list_content(question) if word not in left_out]
+    is_compared = any(not load_word_list(kind).isdisjoint(words) for kind in EXTREMES)
+    if not content or len(denials) > 1 or is_compared or not _asks_for_rows(question, words):
+        return None
+    if denials:
+        after = words[denials[0] :]
+        what, others = ([word for word in content if (word in after) is is_after] for is_after in (True, False))
+        if not what:  # German has the verb at the end: `Für welche Kinder liegt das Einverständnis nicht vor?`
+            return _Asked(others, others, is_denied=True, least=0)
+        return _Asked(what, others, is_denied=True)
+    stems = {word: word.removeprefix(DENYING_PREFIX) for word in content if word.startswith(DENYING_PREFIX)}
+    denied = [stem for stem in stems.values() if len(stem) >= MIN_STEM]
+    if denied:
+        return _Asked(denied, [word for word in content if word not in stems], is_denied=True)
+    return _Asked(content, [], is_denied=False)
+
+
+def _asks_for_rows(question: Question, words: Sequence[str]) -> bool:
+    """Return whether rows are asked for: by a word such as "which" or "list", or by their description alone."""
+    if asks_for_rows(question) or words[0] in load_word_list("listing"):
+        return True
+    return not load_word_list("describing").isdisjoint(words) and load_word_list("asking_else").isdisjoint(words)
+
+
+def _find_in_table(table: Table, asked: _Asked) -> Iterator[RowsFound]:
+    """Yield the rows that are described, for each column that may be meant."""
+    if _count_known(table, asked.others) < KNOWN_SHARE * len(asked.others):
+        return
+    for column in range(1, len(table.columns)):
+        has = _read_cells(table, column, asked)
+        rows = filter_rows(table, [word for word in asked.others if not is_asked(word, table.names[column])])
+        kept = [row for row in rows if has.get(row.sentence.row[column]) is not asked.is_denied]
+        kept = [row for row in kept if row.sentence.row[column] in has]
+        if len(set(has.values())) > 1 and 0 < len(kept) <= MAX_COUNTED:
+            yield RowsFound(tuple(kept), len(table.rows))
+
+
+def _read_cells(table: Table, column: int, asked: _Asked) -> Mapping[str, bool]:
+    """Return for each cell of a column whether it has what is asked about. Cells that tell nothing are left out."""
+    cells = {cell: split_cell(cell) for cell in table.list_cells(column)}
+    if asked.is_denied:
+        named = {cell for cell, words in cells.items() if is_cell_named(words, asked.what)}
+        if named:
+            known = [word for word in asked.what if any(is_asked(word, cells[cell]) for cell in named)]
+            is_meant = len(known) >= asked.least * len(asked.what)
+            return {cell: cell in named for cell, words in cells.items() if words and is_meant}
+    if not _is_column_meant(table, column, asked):
+        return {}
+    yes, lacking = load_word_list("yes"), load_word_list("lacking")
+    if any(words and yes.issuperset(words) for words in cells.values()):
+        return {cell: bool(words) and yes.issuperset(words) for cell, words in cells.items()}
+    return {cell: not lacking.issuperset(words) for cell, words in cells.items()}
+
+
+def _is_column_meant(table: Table, column: int, asked: _Asked) -> bool:
+    """Return whether the column is named: if something is denied, by enough of the words, else by words of its own.
+
+    Without a "not", each other word must be known, and none may name a cell: such a question is about this row alone.
+    """
+    named = [word for word in asked.what if is_asked(word, table.names[column])]
+    if asked.is_denied:
+        return bool(named) and len(named) >= asked.least * len(asked.what)
+    others = [word for word in asked.what if word not in named]
+    is_row_named = any(is_cell_named(split_cell(cell), others) for row in table.rows for cell in row.sentence.row)
+    return bool(named) and _count_known(table, others) == len(others) and not is_row_named
+
+
+def _count_known(table: Table, words: Sequence[str]) -> int:
+    singular = [word.translate(SINGULAR_VOWELS) for word in words]
+    return max(table.count_matches(words), table.count_matches(singular))

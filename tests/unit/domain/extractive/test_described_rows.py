@@ -1,0 +1,121 @@
+"""Questions about rows that are not something, or lack something, are answered by all other rows of the table."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+from tests.unit.domain.extractive.test_tables import candidates_in, names
+
+from modules.llm_platform.domain.extractive.described_rows import (
+    asks_for_described_rows,
+    find_described_rows,
+    leave_out_rows,
+)
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.tables import MAX_COUNTED
+
+INVOICES = """# Invoices
+
+| Invoice | Customer | Status | Sent by | Reminders |
+|---|---|---|---|---|
+| R-101 | Alder Ltd | paid | Ines | 0 |
+| R-102 | Birch GmbH | open | Ines | 2 |
+| R-103 | Cedar AG | paid | Omar | 1 |
+| R-104 | Birch GmbH | overdue | Omar | 3 |
+| R-105 | Alder Ltd | | Omar | 0 |
+"""
+ROOMS = """| Raum | Plätze | Beamer | Prüfdatum | Fenster |
+|---|---|---|---|---|
+| Eiche | 12 | ja | 2024-05-01 | 2 |
+| Linde | 20 | nein | – | 0 |
+| Ulme | 8 | | 2024-07-12 | 4 |
+| Buche | 30 | ja | | 1 |
+"""
+
+
+def found_in(text: str, question: str, language: str = "en", *, is_whole: bool = True) -> list[str] | None:
+    asked = read_question(question, language)
+    return names(find_described_rows(asked, candidates_in(text, asked, is_whole=is_whole)))
+
+
+@for_each(
+    "question, rows",
+    [
+        ("Which invoices are not paid?", ["R-102", "R-104"]),
+        ("Which invoices haven't been paid?", ["R-102", "R-104"]),
+        ("How many invoices are unpaid?", ["R-102", "R-104"]),
+        ("Which invoices had no reminders?", ["R-101", "R-105"]),
+        ("Which invoices of Birch GmbH are not overdue?", ["R-102"]),
+    ],
+)
+def test_rows_that_are_not_something_are_found(question: str, rows: list[str]) -> None:
+    """A row whose cell is empty says neither."""
+    assert found_in(INVOICES, question) == rows
+
+
+@for_each(
+    "question, rows",
+    [
+        ("Welche Räume haben keinen Beamer?", ["Linde", "Ulme"]),
+        ("Welche Räume haben kein Prüfdatum?", ["Linde", "Buche"]),
+        ("Welcher Raum hat keine Fenster?", ["Linde"]),
+    ],
+)
+def test_rows_that_lack_something_are_found(question: str, rows: list[str]) -> None:
+    """Their cell is empty, a dash, 0 or a word for "no". In a column of yes and no, all but "yes" lack it."""
+    assert found_in(ROOMS, question, "de") == rows
+
+
+@for_each(
+    "question",
+    [
+        "Which invoices are not cancelled?",  # no cell and no column is named so
+        "Which invoices are paid?",
+        "Which invoices are not paid and not overdue?",
+        "Why are the invoices not paid?",
+        "Which plumbers of the city are not paid?",  # the table says nothing of what is asked
+    ],
+)
+def test_other_questions_are_not_answered(question: str) -> None:
+    assert found_in(INVOICES, question) is None
+
+
+@for_each(
+    "question, rows",
+    [
+        ("Which invoices have reminders?", ["R-102", "R-103", "R-104"]),
+        ("invoices with reminders", ["R-102", "R-103", "R-104"]),
+        ("Which invoices of Birch GmbH have reminders?", None),  # the named rows answer
+        ("Which invoices have many reminders and a late fee?", None),
+    ],
+)
+def test_rows_that_have_something_are_found(question: str, rows: list[str] | None) -> None:
+    assert found_in(INVOICES, question) == rows
+
+
+def test_single_rows_do_not_answer_what_is_denied() -> None:
+    """The rows that a "not" describes are found together, or nothing is: each row alone may be of the other kind."""
+    for question, is_kept in (("Which invoices are not cancelled?", False), ("Which invoices are cancelled?", True)):
+        asked = read_question(question, "en")
+        rows = [one for one in candidates_in(INVOICES, asked) if one.sentence.row]
+        assert leave_out_rows(asked, rows) == (rows if is_kept else [])
+
+
+def test_a_part_of_a_table_is_not_enough() -> None:
+    assert found_in(INVOICES, "Which invoices are not paid?", is_whole=False) is None
+
+
+def test_two_columns_that_may_be_meant_are_no_answer() -> None:
+    table = "| Tool | Tested | Sold |\n|---|---|---|\n| Saw | done | done |\n| Drill | open | done |\n| Axe | done | open |\n"
+    assert found_in(table, "Which tools are not done?") is None
+
+
+def test_more_rows_than_a_count_shows_are_no_answer() -> None:
+    rows = "".join(f"| item {number} | open |\n" for number in range(MAX_COUNTED + 1))
+    table = f"| Item | State |\n|---|---|\n| first | done |\n{rows}"
+    assert found_in(table, "Which items are not done?") is None
+
+
+def test_only_questions_about_rows_need_the_whole_table() -> None:
+    assert asks_for_described_rows(read_question("Which invoices are not paid?", "en"))
+    assert not asks_for_described_rows(read_question("Why is the invoice not paid?", "en"))
+    assert not asks_for_described_rows(read_question("Who sent the most reminders?", "en"))
