@@ -190,7 +190,8 @@ class Container(ProviderContainer):
         ExtractiveSynthesizer, sentence_encoder, support_model, settings.provided.ANSWER_ENCODER_TIMEOUT_S
     )
     # A run calls these three with its models.
-    report_writer = Callable(writers.build_writer, extractive)
+    passage_chooser = Singleton(writers.build_passage_chooser, settings, sentence_encoder, support_model)
+    report_writer = Callable(writers.build_writer, extractive, passage_chooser)
     synthesizer = Callable(writers.build_synthesizer, report_writer.provider, shared_state)
     citation_judges = Callable(writers.build_citation_judge)
     verdicts = Singleton(cache.SharedState.cache, shared_state, "verdicts", StoredVerdicts)

@@ -96,7 +96,7 @@ async def test_a_local_model_reads_fewer_tokens_of_sources() -> None:
         settings = _settings(**values)
         names = [connection.name for connection in llms.list_connections(settings)]
         models = _models(settings, {name: FakeLLM(name=name) for name in names})
-        writer = writers.build_writer(FakeSynthesizer(), llm, 32_000, models.sources_tokens())
+        writer = writers.build_writer(FakeSynthesizer(), None, llm, 32_000, models.sources_tokens())
         await writer.synthesize(SynthesisRequest("What moves water?", sources, "en"))
         prompt = " ".join(message.content for message in llm.requests[-1].messages)
         assert least < count_tokens(prompt) < most

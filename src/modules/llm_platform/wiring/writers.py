@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Literal, Protocol
 
+from modules.llm_platform.application.research.write.passage_choice import PassageChooser
 from modules.llm_platform.application.research.write.shared_synthesizer import SharedSynthesizer
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
@@ -26,7 +27,7 @@ from shared.config import Settings
 
 
 class BuildWriter(Protocol):
-    """`build_writer` without its first argument."""
+    """`build_writer` without its first two arguments."""
 
     def __call__(
         self,
@@ -46,8 +47,16 @@ class BuildJudge(Protocol):
 BuildSynthesizer = Callable[[LanguageModels, float], ISynthesizer]  # the rest of the arguments of `build_synthesizer`
 
 
+def build_passage_chooser(
+    settings: Settings, encoder: ISentenceEncoder | None, model: ISupportModel | None
+) -> PassageChooser | None:
+    """Return what chooses the passages for a small model; None without an encoder."""
+    return PassageChooser(encoder, model, settings.ANSWER_ENCODER_TIMEOUT_S) if encoder else None
+
+
 def build_writer(
     extractive: ISynthesizer,
+    passages: PassageChooser | None,
     llm: ILLMProvider | None,
     context_tokens: int | ContextTokens,
     sources_tokens: int = SOURCES_BUDGET_TOKENS,
@@ -63,6 +72,7 @@ def build_writer(
         context_tokens=context_tokens,
         sources_tokens=sources_tokens,
         report_sources_tokens=report_sources_tokens,
+        passages=passages,
     )
 
 

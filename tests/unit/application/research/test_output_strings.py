@@ -31,9 +31,9 @@ SCHEMA = {"type": "object", "properties": {"rule": {"type": "string"}}}
 def test_the_support_model_decides_where_words_differ(log_odds: float, is_kept: bool) -> None:
     asked: list[str] = []
 
-    def read_support(doubts: Sequence[Doubt]) -> list[float]:
-        asked.extend(doubt.passage for doubt in doubts)
-        return [log_odds] * len(doubts)
+    def read_support(doubts: Sequence[Doubt]) -> list[list[float]]:
+        asked.extend(reading.passage for doubt in doubts for reading in doubt.readings)
+        return [[log_odds]] * len(doubts)
 
     strings = OutputStrings(RESPONSE, SCHEMA, read_support)
     value, errors = strings.clean_strings({"rule": SAID})
@@ -45,7 +45,7 @@ def test_the_support_model_decides_where_words_differ(log_odds: float, is_kept: 
 def test_a_text_that_the_words_support_is_not_read() -> None:
     """The model may keep markers and removes none."""
 
-    def refuse(doubts: Sequence[Doubt]) -> list[float]:
+    def refuse(doubts: Sequence[Doubt]) -> list[list[float]]:
         raise AssertionError("nothing is in doubt")
 
     value = {"rule": f"{SENTENCE} [1]"}
@@ -55,8 +55,8 @@ def test_a_text_that_the_words_support_is_not_read() -> None:
 def test_words_decide_if_the_support_model_fails() -> None:
     asked: list[str] = []
 
-    def fail(doubts: Sequence[Doubt]) -> list[float]:
-        asked.extend(doubt.passage for doubt in doubts)
+    def fail(doubts: Sequence[Doubt]) -> list[list[float]]:
+        asked.extend(reading.passage for doubt in doubts for reading in doubt.readings)
         return []
 
     by_words = OutputStrings(RESPONSE, SCHEMA).clean_strings({"rule": SAID})

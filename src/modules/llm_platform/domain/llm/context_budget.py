@@ -19,6 +19,7 @@ ONE_STEP_SHARE = 0.5  # share of the budget that is enough for any question that
 SMALL_BUDGET_TOKENS = 1500
 SMALL_BRIEF_TOKENS = 240
 SMALL_ONE_STEP_TOKENS = 400
+SMALL_READ_TOKENS = 300  # of passages that small models have ranked by what they say
 
 # A word, or one character of a script without spaces between words.
 _PIECE = lazy_pattern(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
@@ -75,8 +76,16 @@ def _fit_together(
     texts = select_best_passages(titled, question, brief_tokens, max_tokens, language)
     if texts is None:
         return None
+    return keep_passages(sources, texts, sum(sizes))
+
+
+def keep_passages(sources: Sequence[Source], texts: Sequence[str], size: int) -> BudgetedText:
+    """Return the sources with these passages instead of their texts, and without sources that have none.
+
+    `size` is the number of tokens of the texts.
+    """
     kept = tuple(source.model_copy(update={"text": text}) for source, text in zip(sources, texts, strict=True) if text)
-    return BudgetedText(kept, sum(sizes) - sum(count_tokens(source.text) for source in kept))
+    return BudgetedText(kept, size - sum(count_tokens(source.text) for source in kept))
 
 
 def fit_to_budget(sources: Sequence[Source], budget_tokens: int = SOURCES_BUDGET_TOKENS) -> BudgetedText:

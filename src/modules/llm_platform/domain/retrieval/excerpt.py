@@ -1,8 +1,10 @@
 """Select the passages of pages that fit a question best, for a prompt that has no room for whole pages.
 
 Each text is split into short passages, and BM25 scores them. `select_excerpt` is for one text, `select_best_passages` for
-several texts that share one limit.
+several texts that share one limit. `rank_passages` and `join_passages` are its two steps, for a caller that ranks them again.
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -41,19 +43,29 @@ def select_best_passages(
 
     The result is None if no passage has a word of the question, or if the best passage is longer than the limit.
     """
-    ranked = _rank_together(titled_texts, question, language)
+    ranked = rank_passages(titled_texts, question, language)
     if not ranked or not ranked[0].score:
         return None
     limit = brief_tokens if _have_all_words(ranked, question, int(brief_tokens * BRIEF_SHARE)) else max_tokens
+    return join_passages(titled_texts, ranked, limit)
+
+
+def join_passages(
+    titled_texts: Sequence[tuple[str, str]], ranked: Iterable[TextPassage], max_tokens: int
+) -> list[str] | None:
+    """Return for each text the first passages that fit into `max_tokens` together, in the order of the text, or nothing.
+
+    The result is None if the first passage does not fit.
+    """
     chosen: list[list[Span]] = [[] for _ in titled_texts]
-    for passage in _take_fitting(ranked, limit):
+    for passage in _take_fitting(ranked, max_tokens):
         chosen[passage.text_number].append(passage.span)
     if not any(chosen):
         return None
     return [_join_spans(text, spans) for (_, text), spans in zip(titled_texts, chosen, strict=True)]
 
 
-class _Passage(NamedTuple):
+class TextPassage(NamedTuple):
     """A passage of the text with the number `text_number`. `titled` is the passage below the title of its text."""
 
     text_number: int
@@ -63,10 +75,10 @@ class _Passage(NamedTuple):
     score: float = 0.0
 
 
-def _rank_together(titled_texts: Sequence[tuple[str, str]], question: str, language: str) -> list[_Passage]:
+def rank_passages(titled_texts: Sequence[tuple[str, str]], question: str, language: str) -> list[TextPassage]:
     """Return the passages of all texts, best first. Passages of earlier texts go before equally good ones of later texts."""
     passages = [
-        _Passage(number, (start, end), text[start:end], f"{title}\n{text[start:end]}")
+        TextPassage(number, (start, end), text[start:end], f"{title}\n{text[start:end]}")
         for number, (title, text) in enumerate(titled_texts)
         for start, end in _split_passages(text, language)
     ]
@@ -82,7 +94,7 @@ def _split_passages(text: str, language: str) -> list[Span]:
     return [(chunk.start, chunk.end) for chunk in split_chunks(text, language=language, max_words=PASSAGE_WORDS)]
 
 
-def _take_fitting(ranked: Iterable[_Passage], max_tokens: int) -> Iterator[_Passage]:
+def _take_fitting(ranked: Iterable[TextPassage], max_tokens: int) -> Iterator[TextPassage]:
     """Yield the first passages while they fit into `max_tokens` together."""
     for passage in ranked:
         max_tokens -= count_tokens(passage.text)
@@ -91,7 +103,7 @@ def _take_fitting(ranked: Iterable[_Passage], max_tokens: int) -> Iterator[_Pass
         yield passage
 
 
-def _have_all_words(ranked: Iterable[_Passage], question: str, max_tokens: int) -> bool:
+def _have_all_words(ranked: Iterable[TextPassage], question: str, max_tokens: int) -> bool:
     """Return whether the first passages, up to `max_tokens`, have every word of a question of at least MIN_BRIEF_WORDS words."""
     missing = set(make_question_vector(question).indices)
     if len(missing) < MIN_BRIEF_WORDS:

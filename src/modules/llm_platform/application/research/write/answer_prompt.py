@@ -14,6 +14,7 @@ from modules.llm_platform.domain.evidence.ledger import evidence_quotes
 from modules.llm_platform.domain.llm.context_budget import (
     MIDDLE_CUT,
     SOURCES_BUDGET_TOKENS,
+    BudgetedText,
     cut_middle,
     fit_to_budget,
     fit_to_question,
@@ -23,7 +24,7 @@ from modules.llm_platform.domain.text.language import get_language_name
 from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
-ANSWER_VERSION = "1.8"  # Part of the keys of cached answers: raise it with every change of the prompt of an answer.
+ANSWER_VERSION = "1.9"  # Part of the keys of cached answers: raise it with every change of the prompt of an answer.
 REPORT_VERSION = "1.7"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
 NO_ANSWER = "NO_ANSWER"
 MIN_SOURCES_TOKENS = 256  # every prompt has room for this much of the sources, however small the context is
@@ -107,12 +108,16 @@ class Prompt:
 
 
 def build_prompt(
-    request: SynthesisRequest, context_tokens: int, sources_tokens: int | None = SOURCES_BUDGET_TOKENS
+    request: SynthesisRequest,
+    context_tokens: int,
+    sources_tokens: int | None = SOURCES_BUDGET_TOKENS,
+    chosen: BudgetedText | None = None,
 ) -> Prompt:
     """Return the prompt for a report if the request has sub-questions, else for a short answer.
 
     The context and the sources are cut so that prompt and answer fit into `context_tokens`. The sources are also cut to
-    `sources_tokens`: the passages that match the questions stay. If it is None, the beginnings of the sources stay.
+    `sources_tokens`: the passages that match the questions stay. If it is None, the beginnings of the sources stay. `chosen` are
+    the passages of the sources, if they have been chosen.
     """
     sources, written = request.sources, neutralise(request.context or "")
     fence = fence_line(
@@ -138,7 +143,9 @@ def build_prompt(
     context = cut_middle(written, max(left, int(room * CONTEXT_SHARE)))
     fixed_tokens += count_tokens(f"{context_fence}{context}{context_fence}") if context else 0
     budget = max(MIN_SOURCES_TOKENS, context_tokens - max_tokens - fixed_tokens)
-    if sources_tokens is None:
+    if chosen is not None and sum(count_tokens(source.text) for source in chosen.sources) <= budget:
+        packed = chosen
+    elif sources_tokens is None:
         packed = fit_to_budget(sources, budget)
     else:
         asked = " ".join([request.question, *request.questions])

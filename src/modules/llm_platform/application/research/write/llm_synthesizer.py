@@ -11,12 +11,13 @@ from modules.llm_platform.application.research.write.answer_prompt import (
     Prompt,
     build_prompt,
 )
+from modules.llm_platform.application.research.write.passage_choice import PassageChooser
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import READER_STEP_S, LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
-from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
+from modules.llm_platform.domain.llm.context_budget import SMALL_BUDGET_TOKENS, SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.synthesizer import StreamingSynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.messages import get_messages
@@ -38,6 +39,7 @@ class LLMSynthesizer(StreamingSynthesizer):
     - `context_tokens` is the context length of the smallest model behind `llm`, for prompt and answer together.
     - `sources_tokens` limits the sources of a short answer, and `report_sources_tokens` the sources of a report. Without the
       second limit, the context limits a report.
+    - `passages` chooses what a small model reads of the sources of a short answer. Without it, words choose.
 
     Raises the errors of the LLM port.
     """
@@ -53,6 +55,7 @@ class LLMSynthesizer(StreamingSynthesizer):
         context_tokens: int | ContextTokens = DEFAULT_CONTEXT_TOKENS,
         sources_tokens: int = SOURCES_BUDGET_TOKENS,
         report_sources_tokens: int | None = None,
+        passages: PassageChooser | None = None,
         name: str = "llm",
     ) -> None:
         self.name, self.is_free = name, llm.is_free
@@ -60,6 +63,11 @@ class LLMSynthesizer(StreamingSynthesizer):
         self._context_tokens = context_tokens
         self._sources_tokens = sources_tokens
         self._report_sources_tokens = report_sources_tokens
+        self._passages = passages if sources_tokens <= SMALL_BUDGET_TOKENS else None
+
+    def begin_loading(self) -> None:
+        if self._passages is not None:
+            self._passages.begin_loading()
 
     async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
         if not request.sources:
@@ -102,8 +110,14 @@ class LLMSynthesizer(StreamingSynthesizer):
     async def _make_prompt(self, request: SynthesisRequest) -> Prompt:
         context_tokens = await resolve_context(self._context_tokens)
         chars = sum(len(source.text) for source in request.sources)
-        sources_tokens = self._report_sources_tokens if request.questions else self._sources_tokens
-        return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, sources_tokens)
+        if request.questions:
+            return await run_in_thread_if_long(
+                chars, build_prompt, request, context_tokens, self._report_sources_tokens
+            )
+        chosen = None
+        if self._passages is not None and not request.evidence:
+            chosen = await self._passages.choose(request.sources, request.question, request.language)
+        return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, self._sources_tokens, chosen)
 
 
 class _AnswerReader:

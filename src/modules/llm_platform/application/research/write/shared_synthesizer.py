@@ -46,6 +46,9 @@ class SharedSynthesizer(StreamingSynthesizer):
         self._version = version
         self._flights: SingleFlight[SynthesisPart] = SingleFlight()
 
+    def begin_loading(self) -> None:
+        self._writer.begin_loading()
+
     async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
         key = self._make_key(request)
         start = partial(request.stream_with, self._writer)

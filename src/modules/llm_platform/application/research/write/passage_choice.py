@@ -1,0 +1,72 @@
+"""Choose the passages from which a small language model answers: by their words, and by two models that read them."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.llm.context_budget import SMALL_READ_TOKENS, BudgetedText, keep_passages
+from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
+from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES, ISupportModel
+from modules.llm_platform.domain.retrieval.excerpt import TextPassage, join_passages, rank_passages
+from modules.llm_platform.domain.text.tokens import count_tokens
+from shared.exceptions import AppException
+
+MAX_NEAR: Final = 200  # passages that get a vector, best first by their words
+MAX_READ: Final = 16  # passages that the support model reads
+NEAR_RANKS: Final = 60  # constants of reciprocal rank fusion: the smaller, the more the first ranks count
+READ_RANKS: Final = 10
+
+
+class PassageChooser:
+    """Ranks passages by BM25, by their closeness to the question, and by the log-odds that they answer it.
+
+    `encoder` measures the closeness. `model` reads the best passages if it knows the language.
+    """
+
+    def __init__(self, encoder: ISentenceEncoder, model: ISupportModel | None, timeout_s: float) -> None:
+        self._encoder, self._model, self._timeout_s = encoder, model, timeout_s
+
+    def begin_loading(self) -> None:
+        """Load the weights of both models in the background."""
+        self._encoder.begin_loading()
+        if self._model is not None:
+            self._model.begin_loading()
+
+    async def choose(self, sources: Sequence[Source], question: str, language: str) -> BudgetedText | None:
+        """Return the sources with their best passages, at most SMALL_READ_TOKENS together.
+
+        The result is None if no passage has a word of the question, and if a model fails or is late: words then decide.
+        """
+        titled = [(source.title, source.text) for source in sources]
+        size = sum(len(source.text) for source in sources)
+        by_words = await run_in_thread_if_long(size, rank_passages, titled, question, language)
+        if not by_words or not by_words[0].score:
+            return None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                ranked = await self._rank(by_words[:MAX_NEAR], question, language)
+        except (TimeoutError, AppException):
+            return None
+        texts = join_passages(titled, ranked, SMALL_READ_TOKENS)
+        return keep_passages(sources, texts, sum(count_tokens(source.text) for source in sources)) if texts else None
+
+    async def _rank(self, by_words: Sequence[TextPassage], question: str, language: str) -> list[TextPassage]:
+        closeness = await self._encoder.measure_closeness(question, [passage.titled for passage in by_words])
+        near = _fuse(by_words, closeness, NEAR_RANKS)
+        primary = language.partition("-")[0].lower()
+        if self._model is None or primary not in READ_LANGUAGES:
+            return near
+        read = near[:MAX_READ]
+        pairs = [(question, passage.titled) for passage in read]
+        log_odds = await self._model.score_answers(pairs, is_english=primary == ENGLISH)
+        return [*_fuse(read, log_odds, READ_RANKS), *near[MAX_READ:]]
+
+
+def _fuse(ranked: Sequence[TextPassage], scores: Sequence[float], constant: int) -> list[TextPassage]:
+    """Return the passages by their rank and by the rank of their score together (reciprocal rank fusion)."""
+    by_score = sorted(range(len(ranked)), key=lambda place: -scores[place])
+    rank_of = {place: rank for rank, place in enumerate(by_score)}
+    worth = {place: 1 / (constant + place) + 1 / (constant + rank_of[place]) for place in range(len(ranked))}
+    return [ranked[place] for place in sorted(worth, key=lambda place: -worth[place])]

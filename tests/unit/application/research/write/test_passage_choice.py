@@ -1,0 +1,108 @@
+"""The passages for a small language model are chosen by words and by two models that read them."""
+
+from __future__ import annotations
+
+from tests.fakes.sentence_encoder import FakeSentenceEncoder
+from tests.fakes.support_model import FakeSupportModel
+from tests.support.cases import for_each
+
+from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.application.research.write.passage_choice import MAX_READ, PassageChooser
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.exceptions import SupportModelError
+from modules.llm_platform.domain.llm.context_budget import SMALL_BUDGET_TOKENS, SMALL_READ_TOKENS
+from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
+from modules.llm_platform.domain.ports.support_model import ISupportModel
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
+from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.testing.llm import FakeLLM
+
+QUESTION = "How long does the ferry take?"
+FILLER = (
+    "The ferry of the town is old, and people like to take a photo of it from the pier in the long evenings of summer. "
+)
+ANSWER = (
+    "Crossing needs forty minutes in calm weather, and up to an hour when the wind is strong and the waves are high."
+)
+
+
+def page(index: int, text: str) -> Source:
+    return Source(index=index, title=f"Page {index}", url=f"https://example.org/{index}", text=text)
+
+
+SOURCES = (
+    page(1, FILLER * 12),
+    page(2, f"{FILLER * 6}\n\n{ANSWER}\n\n{FILLER * 6}"),
+    page(3, "Bread is baked at six."),
+)
+
+
+def has_answer(_: str, text: str) -> float:
+    return 5.0 if "forty minutes" in text else -5.0
+
+
+def chooser(
+    encoder: ISentenceEncoder | None = None, model: ISupportModel | None = None, timeout_s: float = 5.0
+) -> PassageChooser:
+    return PassageChooser(encoder or FakeSentenceEncoder(has_answer), model, timeout_s)
+
+
+async def test_a_passage_in_other_words_is_chosen() -> None:
+    """Its sources keep their numbers, and sources without a passage are left out."""
+    chosen = await chooser(model=FakeSupportModel(answers=has_answer)).choose(SOURCES, QUESTION, "en")
+    assert chosen is not None
+    assert any(ANSWER in source.text for source in chosen.sources if source.index == 2)
+    assert all(source.text for source in chosen.sources)
+    sizes = [count_tokens(source.text) for source in chosen.sources]
+    assert sum(sizes) <= SMALL_READ_TOKENS
+    assert chosen.truncated_tokens == sum(count_tokens(source.text) for source in SOURCES) - sum(sizes)
+
+
+@for_each("language, is_read", [("en", True), ("de", True), ("pl", False)])
+async def test_the_model_reads_the_best_passages_of_the_languages_that_it_knows(language: str, is_read: bool) -> None:
+    model = FakeSupportModel(answers=has_answer)
+    await chooser(model=model).choose(SOURCES, QUESTION, language)
+    assert [len(asked) <= MAX_READ for asked in model.asked] == [True] * is_read
+    assert bool(model.foreign) == (is_read and language != "en")
+
+
+async def test_words_decide_if_a_model_fails_or_is_late() -> None:
+    failing = FakeSupportModel(error=SupportModelError("install it"))
+    assert await chooser(model=failing).choose(SOURCES, QUESTION, "en") is None
+    late = FakeSupportModel()
+    late.may_score.clear()
+    assert await chooser(model=late, timeout_s=0.01).choose(SOURCES, QUESTION, "en") is None
+
+
+async def test_a_question_without_a_word_of_the_sources_is_left_to_the_words() -> None:
+    encoder = FakeSentenceEncoder()
+    assert await chooser(encoder).choose(SOURCES, "Wer singt?", "de") is None
+    assert encoder.asked == []
+
+
+@for_each(
+    "sources_tokens, questions, is_chosen",
+    [
+        (SMALL_BUDGET_TOKENS, (), True),
+        (SMALL_BUDGET_TOKENS + 1, (), False),
+        (SMALL_BUDGET_TOKENS, ("When?", "How?"), False),
+    ],
+)
+async def test_only_short_answers_of_small_models_read_these_passages(
+    sources_tokens: int, questions: tuple[str, ...], is_chosen: bool
+) -> None:
+    encoder, llm = FakeSentenceEncoder(has_answer), FakeLLM(["Forty minutes [2]."])
+    passages = chooser(encoder, FakeSupportModel(answers=has_answer))
+    writer = LLMSynthesizer(llm, sources_tokens=sources_tokens, passages=passages)
+    written = await writer.synthesize(SynthesisRequest(QUESTION, SOURCES, "en", questions=questions))
+    assert bool(encoder.asked) == is_chosen
+    if is_chosen:
+        assert ANSWER in llm.requests[0].messages[1].content
+        assert "Bread is baked" not in llm.requests[0].messages[1].content
+        assert written.truncated_tokens > 0
+
+
+def test_both_models_are_loaded_early() -> None:
+    encoder, model = FakeSentenceEncoder(), FakeSupportModel()
+    LLMSynthesizer(FakeLLM(), sources_tokens=SMALL_BUDGET_TOKENS, passages=chooser(encoder, model)).begin_loading()
+    assert (encoder.is_loading, model.is_loading) == (True, True)
