@@ -3,6 +3,7 @@
     python scripts/folder_questions.py                      figures, by words alone and with the support model
     python scripts/folder_questions.py --folder tables      90 questions about ten files of tables
     python scripts/folder_questions.py --folder rows        140 questions for rows that have or lack something
+    python scripts/folder_questions.py --folder plain       72 short questions in seven languages, in the words of the files
     python scripts/folder_questions.py --depth deep         the same for deep answers
     python scripts/folder_questions.py --show words         and each answer that is not right
 
@@ -40,6 +41,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse  # noq
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest  # noqa: E402
 from shared.config import Settings  # noqa: E402
 
+LETTER = r"[^\W\u2e80-\ud7af]"  # of a script with spaces between words
 FOLDERS = ROOT / "tests" / "quality"
 Outcome = Literal["right", "wrong", "shown", "refused", "honest", "invented"]
 Encoder = Literal["off", "on"]
@@ -100,7 +102,7 @@ def judge(question: dict[str, Any], answer: ResearchResponse) -> Outcome:
 
 def has_word(text: str, words: str) -> bool:
     """Return whether a folded text has these words, and not as a part of a longer word or figure."""
-    return re.search(rf"(?<![\w.,]){re.escape(words.casefold())}(?!\w|[.,]\d)", text) is not None
+    return re.search(rf"(?<!{LETTER})(?<![.,]){re.escape(words.casefold())}(?!{LETTER}|[.,]\d)", text) is not None
 
 
 def report(name: str, found: Sequence[Asked]) -> None:
@@ -118,7 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--depth", choices=("shallow", "deep"), default="shallow")
     parser.add_argument("--show", choices=tuple(MODES))
-    parser.add_argument("--folder", choices=("folder", "tables", "rows"), default="folder")
+    parser.add_argument("--folder", choices=("folder", "tables", "rows", "plain"), default="folder")
     a = parser.parse_args()
     folder = FOLDERS / a.folder
     for name, encoder in MODES.items():

@@ -11,13 +11,13 @@ import pytest
 from scripts import folder_questions
 from scripts.folder_questions import Depth
 
-NUMBERS = {"folder": 80, "tables": 90, "rows": 140}
+NUMBERS = {"folder": 80, "tables": 90, "rows": 140, "plain": 72}
 RIGHT = {("folder", "shallow"): 18, ("folder", "deep"): 17, ("tables", "shallow"): 42, ("tables", "deep"): 41}
-RIGHT |= {("rows", "shallow"): 71}
+RIGHT |= {("rows", "shallow"): 71, ("plain", "shallow"): 47}
 RIGHT_OR_SHOWN = {("folder", "shallow"): 38, ("folder", "deep"): 41, ("tables", "shallow"): 46, ("tables", "deep"): 48}
-RIGHT_OR_SHOWN |= {("rows", "shallow"): 74}
+RIGHT_OR_SHOWN |= {("rows", "shallow"): 74, ("plain", "shallow"): 49}
 WRONG = {("folder", "shallow"): 8, ("folder", "deep"): 9, ("tables", "shallow"): 7, ("tables", "deep"): 6}
-WRONG |= {("rows", "shallow"): 22}
+WRONG |= {("rows", "shallow"): 22, ("plain", "shallow"): 13}
 
 
 @pytest.mark.parametrize(("name", "depth"), RIGHT)
