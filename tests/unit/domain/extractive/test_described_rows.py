@@ -92,6 +92,16 @@ def test_rows_that_have_something_are_found(question: str, rows: list[str] | Non
     assert found_in(INVOICES, question) == rows
 
 
+def test_a_prefix_is_no_denial_of_its_own() -> None:
+    """A university is neither a denial nor a reason to leave out its row."""
+    rows = "| North | Graz | yes |\n| South | Linz | no |\n| West | Graz | yes |\n"
+    table = f"| University | City | Library |\n|---|---|---|\n{rows}"
+    assert found_in(table, "Which universities have a library?") == ["North", "West"]
+    asked = read_question("Which university is in Graz?", "en")
+    candidates = [one for one in candidates_in(table, asked) if one.sentence.row]
+    assert leave_out_rows(asked, candidates) == candidates
+
+
 def test_single_rows_do_not_answer_what_is_denied() -> None:
     """The rows that a "not" describes are found together, or nothing is: each row alone may be of the other kind."""
     for question, is_kept in (("Which invoices are not cancelled?", False), ("Which invoices are cancelled?", True)):

@@ -39,18 +39,19 @@ SINGULAR_VOWELS: Final = str.maketrans("äöü", "aou")  # German: `Räume` are 
 class _Asked(NamedTuple):
     """The folded content words of a question: what is asked about, and the words before the "not" that denies it.
 
-    `least` is the share of `what` that must be known.
+    `least` is the share of `what` that must be known. `is_guessed` is True if only a prefix denies.
     """
 
     what: Sequence[str]
     others: Sequence[str]
     is_denied: bool
     least: float = KNOWN_SHARE
+    is_guessed: bool = False
 
 
 def asks_for_described_rows(question: Question) -> bool:
     """Return whether a question asks which rows have something, lack it or are not something."""
-    return _read_asked(question) is not None
+    return bool(_list_readings(question))
 
 
 def may_describe_rows(question: Question, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
@@ -59,13 +60,15 @@ def may_describe_rows(question: Question, columns: Sequence[str], rows: Iterable
     It names a column that is not the first one or, if it denies something, a cell. Without a "not", the columns must have all of
     its words but one, because most questions with "which" are about something else.
     """
-    asked = _read_asked(question)
-    if asked is None:
-        return False
     names = [split_cell(name) for name in columns]
+    known_rows = [[split_cell(cell) for cell in row] for row in rows]
+    return any(_may_describe(asked, names, known_rows) for asked in _list_readings(question))
+
+
+def _may_describe(asked: _Asked, names: Sequence[Sequence[str]], rows: Sequence[Sequence[Sequence[str]]]) -> bool:
     is_named = any(is_asked(word, name) for name in names[1:] for word in asked.what)
     if asked.is_denied:
-        return is_named or any(is_cell_named(split_cell(cell), asked.what) for row in rows for cell in row)
+        return is_named or any(is_cell_named(cell, asked.what) for row in rows for cell in row)
     known = [word for name in names for word in name]
     found = [word for word in asked.what if is_asked(word, known) or is_asked(word.translate(SINGULAR_VOWELS), known)]
     return is_named and len(asked.what) - len(found) <= MAX_UNKNOWN
@@ -73,21 +76,22 @@ def may_describe_rows(question: Question, columns: Sequence[str], rows: Iterable
 
 def leave_out_rows(question: Question, chosen: Sequence[Candidate]) -> list[Candidate]:
     """Return the chosen sentences without rows if the question describes rows by a "not": single rows do not answer it."""
-    asked = _read_asked(question)
-    is_denied = asked is not None and asked.is_denied
+    is_denied = any(asked.is_denied and not asked.is_guessed for asked in _list_readings(question))
     return [one for one in chosen if not (is_denied and one.sentence.row)]
 
 
 def find_described_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
     """Return the rows of a whole table that the question describes; None if it is not certain which are meant."""
-    asked = _read_asked(question)
-    if asked is None:
-        return None
-    found = [rows for table in list_tables(candidates) for rows in _find_in_table(table, asked)]
-    return found[0] if len(found) == 1 else None
+    tables = list_tables(candidates)
+    for asked in _list_readings(question):
+        found = [rows for table in tables for rows in _find_in_table(table, asked)]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
 
 
-def _read_asked(question: Question) -> _Asked | None:
+def _list_readings(question: Question) -> list[_Asked]:
+    """Return how the question may describe rows, the likeliest reading first; empty if it asks for something else."""
     words = fold_words(question.text)
     denying = load_negation_words().negators | load_word_list("denying")
     denials = [at for at, word in enumerate(words) if word in denying]
@@ -95,18 +99,22 @@ def _read_asked(question: Question) -> _Asked | None:
     content = [word for word in list_content(question) if word not in left_out]
     is_compared = any(not load_word_list(kind).isdisjoint(words) for kind in EXTREMES)
     if not content or len(denials) > 1 or is_compared or not _asks_for_rows(question, words):
-        return None
-    if denials:
-        after = words[denials[0] :]
-        what, others = ([word for word in content if (word in after) is is_after] for is_after in (True, False))
-        if not what:  # German has the verb at the end: `Für welche Kinder liegt das Einverständnis nicht vor?`
-            return _Asked(others, others, is_denied=True, least=0)
-        return _Asked(what, others, is_denied=True)
+        return []
+    if not denials:
+        return [*_read_prefixes(content), _Asked(content, [], is_denied=False)]
+    after = words[denials[0] :]
+    what, others = ([word for word in content if (word in after) is is_after] for is_after in (True, False))
+    if not what:  # German has the verb at the end: `Für welche Kinder liegt das Einverständnis nicht vor?`
+        return [_Asked(others, others, is_denied=True, least=0)]
+    return [_Asked(what, others, is_denied=True)]
+
+
+def _read_prefixes(content: Sequence[str]) -> list[_Asked]:
+    """Return the reading of `unpaid` as "not paid". It is a guess: a university is not a denial."""
     stems = {word: word.removeprefix(DENYING_PREFIX) for word in content if word.startswith(DENYING_PREFIX)}
     denied = [stem for stem in stems.values() if len(stem) >= MIN_STEM]
-    if denied:
-        return _Asked(denied, [word for word in content if word not in stems], is_denied=True)
-    return _Asked(content, [], is_denied=False)
+    others = [word for word in content if word not in stems]
+    return [_Asked(denied, others, is_denied=True, is_guessed=True)] if denied else []
 
 
 def _asks_for_rows(question: Question, words: Sequence[str]) -> bool:
