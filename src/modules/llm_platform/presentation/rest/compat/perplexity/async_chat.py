@@ -104,7 +104,7 @@ async def create(request: Request) -> Response:
     "/async/chat/completions",
     summary="The chat completions in the background, for clients of Perplexity",
     response_model=PerplexityAsyncList,
-    responses=dialect.declare_errors(422),
+    responses=dialect.declare_errors(404, 422),
 )
 async def list_all(
     request: Request,
