@@ -539,16 +539,16 @@ class Settings(BaseSettings):
     )
     ANSWER_ENCODER: Literal["auto", "off", "on"] = setting(
         "auto",
-        "Whether answers without a language model are chosen by meaning too: off, on (an error if the extra `meaning` is "
-        "not installed), or auto (on if it is installed). A sentence encoder compares 16 languages; the support model "
-        "reads eight of them too, unless CITATION_ENCODER is off",
+        "Whether answers without a language model, and the passages for a local model, are chosen by meaning too: off, on "
+        "(an error if the extra `meaning` is not installed), or auto (on if it is installed). A sentence encoder compares "
+        "16 languages; the support model reads eight of them too, unless CITATION_ENCODER is off",
         "you want answers chosen by words alone (off), or an error when the extra is missing (on)",
         example="off",
     )
     ANSWER_ENCODER_TIMEOUT_S: types.Seconds = setting(
         5.0,
-        "Seconds in which both models must have read the sentences of an answer, with the wait for the weights and for "
-        "other answers; after them the words decide, and the answer says so in `degraded`",
+        "Seconds in which both models must have read the sentences or passages of an answer, with the wait for the weights "
+        "and for other answers; after them the words decide, and the answer says so in `degraded`",
         "you have a slow processor, or many answers at once, and prefer to wait for the reading by meaning",
     )
 

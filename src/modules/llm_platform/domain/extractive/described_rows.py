@@ -55,10 +55,10 @@ def asks_for_described_rows(question: Question) -> bool:
 
 
 def may_describe_rows(question: Question, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
-    """Return whether a question may describe rows of the table with these columns, of which some `rows` are known.
+    """Return whether a question may describe rows of a table. `rows` are the known ones; the table may have others.
 
-    It names a column that is not the first one or, if it denies something, a cell. Without a "not", the columns must have all of
-    its words but one, because most questions with "which" are about something else.
+    Such a question names a column that is not the first one or, if it denies something, a cell. Without a "not", the columns
+    must have all of its words but one, because most questions with "which" are about something else.
     """
     names = [split_cell(name) for name in columns]
     known_rows = [[split_cell(cell) for cell in row] for row in rows]

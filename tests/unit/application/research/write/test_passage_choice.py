@@ -49,8 +49,9 @@ def chooser(
 
 async def test_a_passage_in_other_words_is_chosen() -> None:
     """Its sources keep their numbers, and sources without a passage are left out."""
-    chosen = await chooser(model=FakeSupportModel(answers=has_answer)).choose(SOURCES, QUESTION, "en")
+    chosen, degraded = await chooser(model=FakeSupportModel(answers=has_answer)).choose(SOURCES, QUESTION, "en")
     assert chosen is not None
+    assert degraded == ()
     assert any(ANSWER in source.text for source in chosen.sources if source.index == 2)
     assert all(source.text for source in chosen.sources)
     sizes = [count_tokens(source.text) for source in chosen.sources]
@@ -67,16 +68,22 @@ async def test_the_model_reads_the_best_passages_of_the_languages_that_it_knows(
 
 
 async def test_words_decide_if_a_model_fails_or_is_late() -> None:
-    failing = FakeSupportModel(error=SupportModelError("install it"))
-    assert await chooser(model=failing).choose(SOURCES, QUESTION, "en") is None
-    late = FakeSupportModel()
+    """The answer says so."""
+    failing, late = FakeSupportModel(error=SupportModelError("install it")), FakeSupportModel()
     late.may_score.clear()
-    assert await chooser(model=late, timeout_s=0.01).choose(SOURCES, QUESTION, "en") is None
+    for passages, reason in (
+        (chooser(model=failing), "support_model: install it"),
+        (chooser(model=late, timeout_s=0.01), "timeout: the passages were not read within 0.01 seconds"),
+    ):
+        writer = LLMSynthesizer(FakeLLM(["Two hours."]), sources_tokens=SMALL_BUDGET_TOKENS, passages=passages)
+        written = await writer.synthesize(SynthesisRequest(QUESTION, SOURCES, "en"))
+        assert [(one.component, reason in one.reason) for one in written.degraded] == [("sentences", True)]
+        assert written.text == "Two hours."
 
 
 async def test_a_question_without_a_word_of_the_sources_is_left_to_the_words() -> None:
     encoder = FakeSentenceEncoder()
-    assert await chooser(encoder).choose(SOURCES, "Wer singt?", "de") is None
+    assert await chooser(encoder).choose(SOURCES, "Wer singt?", "de") == (None, ())
     assert encoder.asked == []
 
 

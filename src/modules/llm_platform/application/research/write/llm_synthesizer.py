@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Final
 
 from modules.llm_platform.application.research.model_output.cleaning import TemplateTokenRemover
 from modules.llm_platform.application.research.write.answer_prompt import (
@@ -28,6 +29,7 @@ CONTEXT_CUT = Degraded(
     component="context",
     reason="length: the model read its beginning and its end alone: shorten it, or use a model with a larger context window",
 )
+NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 WRITING_TEMPERATURE = 0.2  # allows some variety in the text; other stages use 0
 WHOLE_TEXT_STEP_S = 0.2  # larger parts, because checking several sentences at once costs less
 
@@ -77,7 +79,7 @@ class LLMSynthesizer(StreamingSynthesizer):
             yield SynthesisToken(text=synthesis.text)
             yield synthesis
             return
-        prompt = await self._make_prompt(request)
+        prompt, degraded = await self._make_prompt(request)
         asked = LLMRequest(
             messages=prompt.messages,
             max_tokens=prompt.max_tokens,
@@ -105,19 +107,21 @@ class LLMSynthesizer(StreamingSynthesizer):
         if rest := rest or ("" if written else get_messages(request.language).not_answered):
             written += rest
             yield SynthesisToken(text=rest)
-        yield _make_synthesis(response, written, is_answered, prompt)
+        synthesis = _make_synthesis(response, written, is_answered, prompt)
+        yield synthesis.model_copy(update={"degraded": (*degraded, *synthesis.degraded)})
 
-    async def _make_prompt(self, request: SynthesisRequest) -> Prompt:
+    async def _make_prompt(self, request: SynthesisRequest) -> tuple[Prompt, tuple[Degraded, ...]]:
+        """Return the prompt, and what failed while its passages were chosen."""
         context_tokens = await resolve_context(self._context_tokens)
         chars = sum(len(source.text) for source in request.sources)
         if request.questions:
-            return await run_in_thread_if_long(
-                chars, build_prompt, request, context_tokens, self._report_sources_tokens
-            )
-        chosen = None
+            limit = self._report_sources_tokens
+            return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit), ()
+        chosen, degraded = None, NO_FAILURE
         if self._passages is not None and not request.evidence:
-            chosen = await self._passages.choose(request.sources, request.question, request.language)
-        return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, self._sources_tokens, chosen)
+            chosen, degraded = await self._passages.choose(request.sources, request.question, request.language)
+        limit = self._sources_tokens
+        return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit, chosen), degraded
 
 
 class _AnswerReader:

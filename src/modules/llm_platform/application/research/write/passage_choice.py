@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.llm.context_budget import SMALL_READ_TOKENS, BudgetedText, keep_passages
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
@@ -34,23 +35,32 @@ class PassageChooser:
         if self._model is not None:
             self._model.begin_loading()
 
-    async def choose(self, sources: Sequence[Source], question: str, language: str) -> BudgetedText | None:
-        """Return the sources with their best passages, at most SMALL_READ_TOKENS together.
+    async def choose(
+        self, sources: Sequence[Source], question: str, language: str
+    ) -> tuple[BudgetedText | None, tuple[Degraded, ...]]:
+        """Return the sources with their best passages, at most SMALL_READ_TOKENS together, and what failed.
 
-        The result is None if no passage has a word of the question, and if a model fails or is late: words then decide.
+        The passages are None if none has a word of the question, and if a model fails or is late: words then decide.
         """
         titled = [(source.title, source.text) for source in sources]
         size = sum(len(source.text) for source in sources)
         by_words = await run_in_thread_if_long(size, rank_passages, titled, question, language)
         if not by_words or not by_words[0].score:
-            return None
+            return None, ()
         try:
             async with asyncio.timeout(self._timeout_s):
                 ranked = await self._rank(by_words[:MAX_NEAR], question, language)
-        except (TimeoutError, AppException):
-            return None
+        except TimeoutError:
+            late = (
+                f"timeout: the passages were not read within {self._timeout_s:g} seconds, so that their words decided: "
+                "raise ANSWER_ENCODER_TIMEOUT_S"
+            )
+            return None, (Degraded(component=self._encoder.name, reason=late),)
+        except AppException as error:
+            return None, (Degraded.of(self._encoder.name, error),)
         texts = join_passages(titled, ranked, SMALL_READ_TOKENS)
-        return keep_passages(sources, texts, sum(count_tokens(source.text) for source in sources)) if texts else None
+        tokens = sum(count_tokens(source.text) for source in sources)
+        return keep_passages(sources, texts, tokens) if texts else None, ()
 
     async def _rank(self, by_words: Sequence[TextPassage], question: str, language: str) -> list[TextPassage]:
         closeness = await self._encoder.measure_closeness(question, [passage.titled for passage in by_words])

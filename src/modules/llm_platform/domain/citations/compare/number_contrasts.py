@@ -58,7 +58,7 @@ def _find_period_after(facts: TextFacts, offset: Offset) -> tuple[str, WordNumbe
     "once" only counts alone: "50 euros a year, paid once" has the period of a year.
     """
     periods, per, adverbs = _load_periods(), load_words("contrasts", "per"), load_words("contrasts", "adverbs")
-    first = _find_word_at(facts, offset) + 1
+    first = _locate_word(facts, offset) + 1
     words = facts.folded
     found = [
         (periods[word], WordNumber(at))
@@ -79,7 +79,7 @@ def _load_periods() -> dict[str, str]:
 
 def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumber] | None:
     """Return the side and the position of a bound ("at least", "at most") before a number."""
-    at = _find_word_at(facts, offset)
+    at = _locate_word(facts, offset)
     for position in range(max(0, at - BOUND_REACH), at):
         for side, words in enumerate(load_word_groups("contrasts", "bound")):
             if facts.folded[position] in words:
@@ -161,7 +161,7 @@ def _split_numbered_clauses(sentence: TextFacts) -> Sequence[_NumberedClause]:
     cuts = [at for at, word in enumerate(sentence.folded) if word in joining]
     if len(cuts) != 1:
         return ()
-    numbers = [(_find_word_at(sentence, offset), reading, offset) for reading, offset in sentence.figures]
+    numbers = [(_locate_word(sentence, offset), reading, offset) for reading, offset in sentence.figures]
     clauses: list[_NumberedClause] = []
     for first, end in ((0, cuts[0]), (cuts[0], len(sentence.folded))):
         within = [number for number in numbers if first <= number[0] < end]
@@ -185,6 +185,6 @@ def _list_content(sentence: TextFacts, first: int, end: int) -> list[str]:
     return [sentence.folded[at] for at in range(first, end) if sentence.content[at]]
 
 
-def _find_word_at(facts: TextFacts, offset: Offset) -> WordNumber:
+def _locate_word(facts: TextFacts, offset: Offset) -> WordNumber:
     """Return the position of the word at this offset."""
     return WordNumber(len(WORD_WITH_APOSTROPHE.findall(facts.text[:offset])))
