@@ -51,6 +51,7 @@ GC_YOUNG_THRESHOLD, GC_OLDER_THRESHOLD = (
 )  # allocations, collections; each collection looks at all loaded tests
 HOSTILE = Path(__file__).parent / "security"
 LONGEST = (  # files that one worker runs for half a minute and more of its processor
+    "tests/quality/test_folder_questions.py",
     "tests/unit/presentation/rest/http/test_openapi.py",
     "tests/e2e/test_hostile_requests.py",
     "tests/security/test_text_fuzz.py",
@@ -68,7 +69,13 @@ LONG = (  # what starts processes or tries thousands of cases
 )
 MADE_ONCE = "tests/packaging/"  # a wheel, and two environments
 # Most of these tests wait for processes, sockets or timers, so any worker takes the next one.
-SHARED_OUT = ("tests/docs/", "tests/e2e/", "tests/integration/", "tests/services/test_page")
+SHARED_OUT = (
+    "tests/docs/",
+    "tests/e2e/",
+    "tests/integration/",
+    "tests/quality/test_folder_questions.py",
+    "tests/services/test_page",
+)
 MODULE_FIXTURE = 'scope="module"'
 
 

@@ -31,7 +31,7 @@ READ_IN_OTHER_LANGUAGES = [
     ("The laundry room cannot be used on Sundays.", "The laundry room is only open on Sundays.", GERMAN),
     ("Le dimanche, personne ne peut y laver son linge.", "Le concierge est absent le dimanche.", FRENCH),
     ("Если что-то сломалось, нужно сказать об этом дворнику.", "Дворник закрыт по воскресеньям.", RUSSIAN),
-    ("星期天不能使用洗衣房。", "洗衣房只在星期天开放。", GERMAN),
+    ("洗衣房星期天关闭。", "洗衣房星期天开放。", GERMAN),
 ]
 
 

@@ -18,7 +18,7 @@ from tests.support.environment import SETTINGS
 from shared.config import Settings, variable_names
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 OUTSIDE = "192.0.2.1"  # TEST-NET-1: nobody has this address
 
 

@@ -227,7 +227,7 @@ async def test_nothing_is_lost_while_the_receiver_and_the_server_fail(tmp_path: 
     port = free_port()
     for name in names:
         await ended_research(store, name, f"http://127.0.0.1:{port}/hook")
-    sending = partial(delivering, store, metrics=MemoryMetrics(), timeout_s=0.3, delays_s=(0.05,) * 1000)
+    sending = partial(delivering, store, metrics=MemoryMetrics(), timeout_s=2.0, delays_s=(0.05,) * 1000)
     for kill in range(kills):
         async with serving(receiver.handle, port) as loopback, sending(loopback=loopback):
             await until_taken(FAULTY_DELIVERIES * (kill + 1) // 4)

@@ -36,7 +36,7 @@ WORKBOOK: Final = "xl/workbook.xml"
 
 _COLUMN = re.compile(r"[A-Z]{1,3}")
 # The text in a format and its conditions; what is left has the letters of dates.
-_LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGNORECASE)
+_LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\[\]]*\]', re.IGNORECASE)
 _CURRENCY = re.compile(r"\[\$([^\]-]+)|([€£¥₹₽₩$])")
 _DATE_LETTERS, _TIME_LETTERS = re.compile(r"[ymd]", re.IGNORECASE), re.compile(r"[hs]", re.IGNORECASE)
 _ELAPSED = re.compile(r"\[(h+|m+|s+)\]", re.IGNORECASE)
