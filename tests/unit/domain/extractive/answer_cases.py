@@ -167,8 +167,18 @@ CASES = (
         "sizes of several units",
         "Which release has the largest size?",
         (("Releases", RELEASES),),
-        opens="Releases [1]:\n\n| Release |",  # the whole table
-        must=("| Ash |", "| Elm |", "| Oak |"),
+        opens="Highest “Size” of 3 rows",
+        must=("| Oak |",),
+        must_not=("Ash", "Elm"),
+        is_whole=True,
+    ),
+    Case(
+        "rows within a limit",
+        "Which releases are larger than 950 MB?",
+        (("Releases", RELEASES),),
+        opens="2 of 3 rows:",
+        must=("| Ash |", "| Oak |"),
+        must_not=("Elm",),
         is_whole=True,
     ),
     Case(

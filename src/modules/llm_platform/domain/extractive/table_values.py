@@ -1,4 +1,4 @@
-"""Read the cells of a table column as numbers or dates that can be compared.
+"""Read the cells of a table column as dates or quantities that can be compared.
 
 A column is read as a whole, because one cell shows how the others are written: 0.5 shows that the point in 1.250 is a decimal
 point. If the cells have several units, or contradict each other, the column is not compared.
@@ -6,135 +6,145 @@ point. If the cells have several units, or contradict each other, the column is 
 
 import re
 from collections.abc import Sequence
-from datetime import date
+from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.text.stemming import normalize_unit, stem
-from modules.llm_platform.domain.text.tokens import fold
+from modules.llm_platform.domain.extractive.quantities import (
+    MINUTES,
+    YEARS,
+    Quantity,
+    find_day,
+    find_decimal_sign,
+    find_unit,
+    is_clock,
+    list_quantities,
+    read_figure,
+)
+from modules.llm_platform.domain.extractive.table_words import load_word_list, split_cell
+from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.stemming import stem
 
-MIN_VALUES = 3  # fewer values are not compared
+MAX_CHARS: Final = 80  # of a cell with a value; a longer one is a text
+MIN_VALUES: Final = 3  # fewer values are not compared
 
-_NUMBER = re.compile(r"[-+]?(?:(?<![\w.])\.)?\d[\d.,' \u00a0\u202f]*")
-_BLANKS = re.compile(r"[' \u00a0\u202f]")
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:(?:\.\d{3})+|(?:,\d{2,3})*,\d{3})")  # India groups two digits: 12,34,567
-_UNIT = re.compile(r"[^\W\d_]+|[^\w\s*†()\[\].,;:]")  # a word or a sign, but no punctuation or mark of a footnote
-_ISO_DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
-_NUMERIC_DATE = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})")
-_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
+CURRENCIES: Final = frozenset({"eur", "usd", "gbp"})
 
-Values = list[float | None]
-"""The value of each cell; None for a cell without one. It is empty if the cells cannot be compared."""
+_WORD: Final = re.compile(
+    r"[^\W\d_]+|[^\w\s*†()\[\].,;:]"
+)  # a word or a sign, but no punctuation or mark of a footnote
 
-
-def has_numbers(cells: Sequence[str]) -> bool:
-    """Return whether the cells have one number each. One cell may lack it."""
-    return _is_column([_find_number(cell) is not None for cell in cells])
-
-
-def has_dates(cells: Sequence[str]) -> bool:
-    """Return whether the cells have a date each. One cell may lack it."""
-    return _is_column([_has_date(cell) or _YEAR.fullmatch(cell.strip()) is not None for cell in cells])
-
-
-def _is_column(found: Sequence[bool]) -> bool:
-    return sum(found) >= MIN_VALUES and sum(found) >= len(found) - 1
+_NAMED_UNIT: Final = re.compile(r"[(\[]?(?:[^\W\d_]+[²2]?|[%€$£])")
 
 
-def read_numbers(cells: Sequence[str]) -> Values:
-    """Return the number of each cell. Numbers of several units or styles are not compared."""
-    found = [_find_number(cell) for cell in cells]
-    figures = [_read_figure(number) for number in found if number is not None]
-    units = {
-        _read_unit(cell.replace(number, " ", 1))
-        for cell, number in zip(cells, found, strict=True)
-        if number is not None
-    }
-    decimal = _find_decimal_sign(figures)
-    if len(units) > 1 or decimal is None:
-        return []
-    return [None if number is None else _read_value(_read_figure(number), decimal) for number in found]
+class Column(NamedTuple):
+    """The values of the cells of a column; None for a cell without one. Dates are numbers such as 20240131.
 
-
-def _find_number(cell: str) -> str | None:
-    """Return the only number of a cell as it is written; None for a date."""
-    if _has_date(cell):
-        return None
-    found = _NUMBER.findall(cell)
-    return found[0] if len(found) == 1 else None
-
-
-def _read_figure(number: str) -> str:
-    """Return the digits, points and commas of a number, and its plus or minus sign."""
-    return _BLANKS.sub("", number).rstrip(".,")
-
-
-def _read_unit(text: str) -> tuple[str, ...]:
-    """Return the words and characters around a number: equal for `1 hour`, `2 hours` and `3 h`."""
-    return tuple(normalize_unit(word) or stem(word) for word in _UNIT.findall(fold(text)))
-
-
-def _find_decimal_sign(figures: Sequence[str]) -> str | None:
-    """Return the decimal sign of a column; empty if it has none, None if the figures contradict each other.
-
-    A sign that nothing shows to be a decimal one groups thousands.
+    `unit` is the unit that they are converted to, empty for dates and for a column without a known unit.
     """
-    signs = [_read_signs(figure) for figure in figures]
-    decimals = {sign[0] for sign in signs if sign is not None and sign[0]}
-    grouping = {sign[1] for sign in signs if sign is not None and sign[1]}
-    others = set("".join(figures)) & {".", ","} - decimals
-    if None in signs or len(decimals) > 1 or len(others) > 1 or decimals & grouping:
-        return None
-    return "".join(decimals)
+
+    values: Sequence[float | None]
+    unit: str = ""
 
 
-def _read_signs(figure: str) -> tuple[str, str] | None:
-    """Return the decimal sign and the thousands separator, as far as this figure shows them; None if it is not a number."""
-    signs = [sign for sign in figure if sign in ".,"]
-    if not signs:
-        return "", ""
-    last = signs[-1]
-    if len(set(signs)) == 2:
-        return (last, signs[0]) if signs.count(last) == 1 else None
-    if len(signs) > 1:
-        return ("", last) if _THOUSANDS.fullmatch(figure) else None
-    whole, part = figure.lstrip("+-").split(last)
-    is_decimal = len(part) != 3 or not 1 <= len(whole) <= 3 or whole.startswith("0")
-    return (last, "") if is_decimal else ("", "")
-
-
-def _read_value(figure: str, decimal: str) -> float:
-    whole, sign, part = figure.partition(decimal) if decimal else (figure, "", "")
-    return float(f"{re.sub('[.,]', '', whole)}.{part}" if sign else re.sub("[.,]", "", whole))
-
-
-def read_dates(cells: Sequence[str]) -> Values:
-    """Return each date or year as a number such as 20240131, so that later dates are higher.
+def read_dates(cells: Sequence[str]) -> Column | None:
+    """Return the dates or years of a column, so that later ones are higher; None if it has no dates.
 
     With dots the day is first. With slashes the day or the month is, so that only one of the two may give valid dates.
     """
     day_first, month_first = (_read_in_order(cells, month_first=order) for order in (False, True))
     if day_first and month_first and day_first != month_first:
-        return []
-    return day_first or month_first
+        return None
+    values = day_first or month_first
+    have_years = {value >= YEARS for value in values if value is not None}
+    return Column(values) if len(have_years) == 1 and _is_column(cells, values) else None
 
 
-def _read_in_order(cells: Sequence[str], *, month_first: bool) -> Values:
-    """Return the values of the dates; empty if one of them is not a valid date in this order."""
+def _read_in_order(cells: Sequence[str], *, month_first: bool) -> list[float | None]:
+    """Return the first day of each cell; empty if a date is not valid in this order."""
     try:
-        return [_read_date(cell, month_first=month_first) for cell in cells]
+        found = [
+            find_day(cell.casefold(), month_first=month_first) if len(cell) <= MAX_CHARS else None for cell in cells
+        ]
     except ValueError:
         return []
+    return [None if day is None else day.first for day in found]
 
 
-def _read_date(cell: str, *, month_first: bool) -> float | None:
-    if iso := _ISO_DATE.search(cell):
-        return float(iso[0].replace("-", "").ljust(8, "0"))
-    if written := _NUMERIC_DATE.search(cell):
-        day, sign, month, year = written.groups()
-        if month_first and sign == "/":
-            day, month = month, day
-        return float(date(int(year), int(month), int(day)).isoformat().replace("-", ""))
-    return float(cell.strip()) * 10_000 if _YEAR.fullmatch(cell.strip()) else None
+def read_quantities(name: str, cells: Sequence[str]) -> Column | None:
+    """Return the numbers of a column; None if they have several units or styles, or are dates.
+
+    `name` is the name of the column, which may have the unit: `Weight (kg)`.
+    """
+    found = [_list_parts(cell.casefold()) if len(cell) <= MAX_CHARS else [] for cell in cells]
+    if len({cell.count(":") for cell in cells if is_clock(cell)}) > 1:
+        return None  # 58:10 is hours and minutes beside 17:30, and minutes and seconds beside 1:29:54
+    decimal = find_decimal_sign([part.figure for parts in found for part in parts])
+    if decimal is None or not _is_column(cells, [parts or None for parts in found]):
+        return None
+    units = {_read_unit(cell.casefold(), parts) for cell, parts in zip(cells, found, strict=True) if parts}
+    if len(units) > 1:
+        return None
+    unit, size = next(parts[0].unit for parts in found if parts), 1.0
+    if not unit and (of_name := _find_unit_of_name(name)) is not None:
+        unit, size = of_name
+    values = [_add(parts, decimal, size) if parts else None for parts in found]
+    if unit in CURRENCIES:  # what is free costs 0
+        values = [0.0 if _is_free(cell) else value for cell, value in zip(cells, values, strict=True)]
+    return Column(values, unit)
 
 
-def _has_date(cell: str) -> bool:
-    return bool(_ISO_DATE.search(cell) or _NUMERIC_DATE.search(cell))
+def _find_unit_of_name(name: str) -> tuple[str, float] | None:
+    """Return the unit in the name of a column. A single letter is one in brackets only: `Weight (g)`."""
+    words = [
+        word
+        for word in _NAMED_UNIT.findall(name.casefold())
+        if word.startswith("(") or len(word) > 1 or not word.isalpha()
+    ]
+    found = [known for word in words if (known := find_unit(word.lstrip("([")))]
+    return found[0] if len(found) == 1 else None
+
+
+def _list_parts(cell: str) -> list[Quantity]:
+    """Return the number of a cell, or the parts of a duration; empty for a date and for several numbers."""
+    if _is_date(cell):
+        return []
+    parts = list(list_quantities(cell))
+    is_duration = all(part.unit == MINUTES or (at and not part.unit) for at, part in enumerate(parts))  # `2h30`
+    return parts if len(parts) == 1 or is_duration else []
+
+
+def _is_date(cell: str) -> bool:
+    """Return whether a case-folded cell is a date. A year alone may also be a number."""
+    try:
+        day = find_day(cell)
+    except ValueError:
+        return True
+    return day is not None and not cell.strip().isdigit()
+
+
+def _read_unit(cell: str, parts: Sequence[Quantity]) -> tuple[str, ...]:
+    """Return the unit of a cell with all other words beside the number: equal for `1 apple`, `2 apples` and `about 3 apples`."""
+    for part in reversed(parts):
+        cell = f"{cell[: part.start]} {cell[part.end :]}"
+    words = (word for word in _WORD.findall(cell) if word not in load_data("limits")["hedges"])
+    return (parts[0].unit, *(stem(word) for word in words))
+
+
+def _add(parts: Sequence[Quantity], decimal: str, size: float) -> float:
+    return sum(read_figure(part.figure, decimal) * (part.size if part.unit else size) for part in parts)
+
+
+def _is_free(cell: str) -> bool:
+    return bool(cell.strip()) and load_word_list("free").issuperset(split_cell(cell))
+
+
+def _is_column(cells: Sequence[str], values: Sequence[object]) -> bool:
+    """Return whether a column has enough values. One cell may have other text, and empty cells do not count."""
+    found = sum(value is not None for value in values)
+    others = sum(value is None and not _is_lacking(cell) for cell, value in zip(cells, values, strict=True))
+    return found >= MIN_VALUES and others <= 1
+
+
+def _is_lacking(cell: str) -> bool:
+    """Return whether a cell is empty, a dash, or `n/a`."""
+    words, lacking = split_cell(cell), load_word_list("lacking")
+    return cell.strip().casefold() in lacking or lacking.issuperset(words)

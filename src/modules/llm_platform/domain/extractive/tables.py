@@ -10,8 +10,22 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.compared_columns import Columns, list_nearest_columns, measures
+from modules.llm_platform.domain.extractive.measures import (
+    BEGINNING,
+    DATE,
+    OPPOSITE,
+    SIZE,
+    Direction,
+    Measure,
+    get_measure,
+    is_measuring_word,
+    is_superlative,
+    list_asked_measures,
+    list_comparisons,
+)
 from modules.llm_platform.domain.extractive.question import Question
-from modules.llm_platform.domain.extractive.table_values import has_dates, has_numbers, read_dates, read_numbers
+from modules.llm_platform.domain.extractive.table_values import Column, read_dates, read_quantities
 from modules.llm_platform.domain.extractive.table_words import (
     fold_words,
     is_asked,
@@ -22,6 +36,7 @@ from modules.llm_platform.domain.extractive.table_words import (
     split_cell,
 )
 from modules.llm_platform.domain.text.negation import count_negators
+from modules.llm_platform.domain.text.numbers import load_number_words
 
 Extreme = Literal["highest", "lowest", "latest", "earliest"]
 EXTREMES: Final[tuple[Extreme, ...]] = ("latest", "earliest", "lowest", "highest")
@@ -70,27 +85,95 @@ class Table:
         return {split_cell(cell) for cell in cells}
 
 
+class _Extreme(NamedTuple):
+    """The most or the least of something: of dates, of a measure, or of a column that the question names.
+
+    `needs_name` is True if only a column is meant that the question names: `the largest quantity`.
+    """
+
+    kind: Extreme
+    measure: Measure | None = None
+    needs_name: bool = False
+
+    @property
+    def is_of_dates(self) -> bool:
+        return self.kind in ("latest", "earliest")
+
+
 class _Asked(NamedTuple):
-    """The folded words of a question. `content` lacks function words, and words that compare, such as "most"."""
+    """The folded words of a question. `content` lacks function words, and words that compare, such as "most".
+
+    `extremes` are the readings of a question about the most or the least, `places` is how many rows it asks for, and
+    `described` are the words that name something else than the rows.
+    """
 
     words: Sequence[str]
     content: Sequence[str]
-
-    @property
-    def extreme(self) -> Extreme | None:
-        return next((kind for kind in EXTREMES if not load_word_list(kind).isdisjoint(self.words)), None)
+    extremes: Sequence[_Extreme]
+    places: int
+    described: Sequence[str]
 
 
 def _read_asked(question: Question) -> _Asked:
-    content = [word for word in list_content(question) if not _is_comparing_word(word)]
-    return _Asked(fold_words(question.text), content)
+    words = fold_words(question.text)
+    left_out = load_word_list("fillers") | load_word_list("choosing")
+    content = [word for word in list_content(question) if not _is_comparing_word(word) and word not in left_out]
+    at = next((at for at, word in enumerate(words) if is_superlative(word) or _list_named(word)), len(words))
+    extremes = _list_extremes(words[at:])
+    return _Asked(words, content, extremes, _read_places(words), _list_described(words, content, at))
+
+
+def _list_described(words: Sequence[str], content: Sequence[str], at: int) -> list[str]:
+    """Return the content words without those after "which" and "per", and without a clause after the superlative."""
+    asking, before_others = load_word_list("asking"), load_word_list("choosing") | load_word_list("per")
+    end = next((end for end in range(at, len(words)) if words[end] in asking), len(words))
+    others = {two for one, two in itertools.pairwise(words) if one in before_others}
+    return [word for word in words[:end] if word in content and word not in others]
+
+
+def _list_extremes(words: Sequence[str]) -> list[_Extreme]:
+    """Return what the superlative in front may mean: `oldest` is the most of an age, or the earliest date."""
+    if not words:
+        return []
+    named = _list_named(words[0])
+    if is_superlative(words[0]):
+        compared = list_comparisons(words[0])
+        of_size = [one.direction for one in compared if one.measure.name == SIZE]  # `the largest quantity`
+        by_name = [_Extreme("highest" if direction == "more" else "lowest", needs_name=True) for direction in of_size]
+        return [*(_get_extreme(one.measure, one.direction) for one in compared), *named, *by_name]
+    compared = list_comparisons(words[1]) if len(words) > 1 else ()  # `least expensive`, `la plus chère`
+    is_more = named[0].kind == "highest"
+    return [
+        _get_extreme(one.measure, one.direction if is_more else OPPOSITE[one.direction]) for one in compared
+    ] or named
+
+
+def _list_named(word: str) -> list[_Extreme]:
+    return [_Extreme(kind) for kind in EXTREMES if word in load_word_list(kind)]
+
+
+def _get_extreme(measure: Measure, direction: Direction) -> _Extreme:
+    if measure.name == BEGINNING:
+        return _Extreme("latest" if direction == "more" else "earliest", measure)
+    return _Extreme("highest" if direction == "more" else "lowest", measure)
+
+
+def _read_places(words: Sequence[str]) -> int:
+    """Return how many rows are asked for: 3 in `the three cheapest`, and 0 in `the second cheapest`, which has no answer."""
+    if not load_word_list("ordinals").isdisjoint(words):
+        return 0
+    numbers = load_number_words()
+    before = [one for one, two in itertools.pairwise(words) if is_superlative(two) or _list_named(two) or one == "top"]
+    after = [two for one, two in itertools.pairwise(words) if one == "top"]
+    known = [int(numbers.get(word, word)) for word in (*before, *after) if numbers.get(word, word).isdigit()]
+    return known[0] if known and 1 <= known[0] <= MAX_EQUAL else 1
 
 
 def asks_about_rows(question: Question) -> bool:
     """Return whether a question asks for the most, the latest or a number of rows. A question with a "not" does not."""
     asked = _read_asked(question)
     counts = not load_word_list("counting").isdisjoint(asked.words)
-    return (counts or asked.extreme is not None) and not count_negators(asked.words)
+    return (counts or bool(asked.extremes)) and not count_negators(asked.words)
 
 
 def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
@@ -102,14 +185,33 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
         return None
     asked, tables = _read_asked(question), list_tables(candidates)
     matches = [table.count_matches(asked.content) for table in tables]
-    most = max(matches, default=0)
-    if not most or 3 * most < len(asked.content):  # two thirds of the words are about something else
-        return None
-    nearest = [table for table, count in zip(tables, matches, strict=True) if count == most]
+    nearest = [table for table, count in zip(tables, matches, strict=True) if count == max(matches)]
+    nearest = [table for table in nearest if _is_about(asked, table, candidates)]
     found = [rows for table in nearest if (rows := _find_answering_rows(table, asked)) is not None]
     # A column that the question names comes before a column that is the only one of its table to be compared.
     found = [rows for rows in found if any(is_asked(name, asked.content) for name in split_cell(rows.column))] or found
     return found[0] if len(found) == 1 else None
+
+
+def _is_about(asked: _Asked, table: Table, candidates: Sequence[Candidate]) -> bool:
+    """Return whether a question is about a table, which has a third of its words.
+
+    A superlative such as "cheapest" says what is compared. Then the table needs all words that it describes, and only the words
+    for the rows may be others: `Which outing is the cheapest?`
+    """
+    is_measured = bool(list_asked_measures(asked.words)) or any(one.measure is not None for one in asked.extremes)
+    if asked.extremes and is_measured:
+        is_described = table.count_matches(asked.described) == len(asked.described)
+        return is_described and may_name_rows(asked.content, table, candidates)
+    known = table.count_matches(asked.content)
+    return known > 0 and 3 * known >= len(asked.content)
+
+
+def may_name_rows(words: Sequence[str], table: Table, candidates: Sequence[Candidate]) -> bool:
+    """Return whether the words that the table lacks may be other words for its rows: no cell and no other source has them."""
+    unknown = [word for word in words if not table.count_matches([word])]
+    others = (one for one in candidates if one.sentence.row or one.rank != table.rows[0].rank)
+    return not any(one.question.terms[number].word in unknown for one in others for number in one.own_credits)
 
 
 def _find_answering_rows(table: Table, asked: _Asked) -> RowsFound | None:
@@ -117,49 +219,67 @@ def _find_answering_rows(table: Table, asked: _Asked) -> RowsFound | None:
     if len(named) == 1:
         return None  # "last" may be a part of the name of a column, as in `the last service of Anna`
     rows = [row for row in filter_rows(table, asked.content) if not named or row in named]
-    if asked.extreme is not None:
-        return _find_extreme(table, rows, asked, asked.extreme)
+    if asked.extremes:
+        return _find_extreme(table, rows, asked)
     # The question names a single row, and does not count it: "How many seats does Anna have?"
     is_count = 1 < len(rows) < len(table.rows) and len(rows) <= MAX_COUNTED
     return RowsFound(tuple(rows), len(table.rows)) if is_count else None
 
 
-def _find_extreme(table: Table, rows: Sequence[Candidate], asked: _Asked, extreme: Extreme) -> RowsFound | None:
-    by_date = extreme in ("latest", "earliest")
-    has_values, read_values = (has_dates, read_dates) if by_date else (has_numbers, read_numbers)
-    measures = [at for at in range(1, len(table.columns)) if has_values(table.list_cells(at))]
-    column = _choose_column(table, measures, asked, by_date=by_date)
-    if column is None or not (values := read_values(table.list_cells(column))):
-        return None
-    kept = set(rows)
-    known = [(value, row) for value, row in zip(values, table.rows, strict=True) if value is not None and row in kept]
-    if not known:
-        return None
-    choose = max if extreme in ("highest", "latest") else min
-    wanted = choose(value for value, _ in known)
-    found = tuple(row for value, row in known if value == wanted)
-    return RowsFound(found, len(rows), extreme, table.columns[column]) if len(found) <= MAX_EQUAL else None
+def _find_extreme(table: Table, rows: Sequence[Candidate], asked: _Asked) -> RowsFound | None:
+    """Return the rows with the most or the least. If the readings of the superlative give several answers, there is none.
 
-
-def _choose_column(table: Table, measures: Sequence[int], asked: _Asked, *, by_date: bool) -> int | None:
-    """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one.
-
-    `measures` are the columns that can be compared. A column whose whole name is in the question comes before a column with a
-    part of its name there.
+    An age comes before a date: the oldest member is not the one who joined first.
     """
-    named = [at for at in measures if any(is_form(word, name) for word in asked.content for name in table.names[at])]
-    named_in_full = [at for at in named if all(is_asked(name, asked.words) for name in table.names[at])]
-    for at in (named_in_full, named):
-        if len(at) == 1:
-            return at[0]
-    hints = ["date_columns"] if by_date else []
-    hints += [
-        f"{kind}_columns" for kind in ("price", "duration") if not load_word_list(f"{kind}s").isdisjoint(asked.words)
+    found = [one for extreme in asked.extremes if (one := _find_reading(table, rows, asked, extreme)) is not None]
+    of_numbers = [one for one in found if one.extreme in ("highest", "lowest")]
+    agree = len({tuple(map(id, one.rows)) for one in of_numbers or found}) == 1
+    return (of_numbers or found)[0] if agree else None
+
+
+def _find_reading(table: Table, rows: Sequence[Candidate], asked: _Asked, extreme: _Extreme) -> RowsFound | None:
+    columns = _read_columns(table, extreme)
+    column = _choose_column(table, columns, asked, extreme)
+    if column is None:
+        return None
+    kept = set(map(id, rows))
+    known = [
+        (value, row)
+        for value, row in zip(columns[column].values, table.rows, strict=True)
+        if value is not None and id(row) in kept
     ]
-    hinted = [at for at in named or measures for hint in hints if not load_word_list(hint).isdisjoint(table.names[at])]
-    if len(hinted) == 1:
-        return hinted[0]
-    return measures[0] if len(measures) == 1 and (by_date or not hints) and not named else None
+    values = sorted({value for value, _ in known}, reverse=extreme.kind in ("highest", "latest"))[: asked.places]
+    found = tuple(row for value, row in known if value in values)
+    if not found or len(found) > max(MAX_EQUAL, asked.places):
+        return None
+    return RowsFound(found, len(rows), extreme.kind, table.columns[column])
+
+
+def _read_columns(table: Table, extreme: _Extreme) -> dict[int, Column]:
+    numbers = range(1, len(table.columns))
+    if extreme.is_of_dates:
+        read = {at: read_dates(table.list_cells(at)) for at in numbers}
+    else:
+        read = {at: read_quantities(table.columns[at], table.list_cells(at)) for at in numbers}
+    return {at: column for at, column in read.items() if column is not None}
+
+
+def _choose_column(table: Table, columns: Columns, asked: _Asked, extreme: _Extreme) -> int | None:
+    """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one."""
+    sought = list_asked_measures(asked.words)
+    if extreme.measure is not None and not extreme.is_of_dates:
+        columns = {at: one for at, one in columns.items() if measures(extreme.measure, table.columns[at], one)}
+    if extreme.is_of_dates:
+        sought = [extreme.measure or get_measure(DATE)]
+    left, is_said = list_nearest_columns(table.columns, columns, asked.words, sought)
+    if len(left) > 1 and extreme.measure is not None:
+        left, is_said = list_nearest_columns(
+            table.columns, {at: columns[at] for at in left}, asked.words, [extreme.measure]
+        )
+    if extreme.needs_name:
+        return left[0] if len(left) == 1 and is_said else None
+    is_certain = is_said or extreme.measure is not None or extreme.is_of_dates or not sought
+    return left[0] if len(left) == 1 and is_certain else None
 
 
 def filter_rows(table: Table, content: Sequence[str]) -> list[Candidate]:
@@ -198,5 +318,4 @@ def _is_total(row: Sequence[str]) -> bool:
 
 
 def _is_comparing_word(word: str) -> bool:
-    kinds = (*EXTREMES, "counting", "prices", "durations")
-    return any(word in load_word_list(kind) for kind in kinds)
+    return is_measuring_word(word) or any(word in load_word_list(kind) for kind in (*EXTREMES, "counting"))

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
 from modules.llm_platform.domain.extractive.described_rows import may_describe_rows
 from modules.llm_platform.domain.extractive.named_rows import names_several
-from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows
 from modules.llm_platform.domain.extractive.sentences import (
     MAX_PARAGRAPHS,
     MAX_ROWS_OF_WHOLE,
@@ -39,13 +40,26 @@ def wants_whole_table(question: str, texts: Iterable[str]) -> bool:
     tables = [table for text in texts if TABLE_MARK in text for table in TABLE.finditer(text)]
     if not tables:
         return False
-    asked = read_question(question, detect_language(question) or DEFAULT_LANGUAGE)
-    if asks_about_rows(asked):
+    if compares_rows(question):
         return True
+    asked = _read(question)
     read = [(split_cells(table[1].splitlines()[0]), list(map(split_cells, table[2].splitlines()))) for table in tables]
     return any(may_describe_rows(asked, *table) for table in read) or names_several(
         asked, (row for _, rows in read for row in rows)
     )
+
+
+def compares_rows(question: str) -> bool:
+    """Return whether a question asks for the most, the least, or the rows within a limit: `Who is under 18?`
+
+    Such a question may have no word of the table that answers it.
+    """
+    asked = _read(question)
+    return asks_about_rows(asked) or asks_for_limited_rows(asked)
+
+
+def _read(question: str) -> Question:
+    return read_question(question, detect_language(question) or DEFAULT_LANGUAGE)
 
 
 def join_whole_tables(passages: Sequence[Passage], found: str) -> MergedText | None:

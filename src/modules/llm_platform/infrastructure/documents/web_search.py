@@ -17,7 +17,12 @@ from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.bm25 import make_passage_vector, make_question_vector
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text, merge_passages
-from modules.llm_platform.domain.retrieval.whole_table import TABLE_MARK, join_whole_tables, wants_whole_table
+from modules.llm_platform.domain.retrieval.whole_table import (
+    TABLE_MARK,
+    compares_rows,
+    join_whole_tables,
+    wants_whole_table,
+)
 from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
@@ -150,7 +155,7 @@ class DocumentWebSearch(IWebSearchProvider):
             words = set(make_question_vector(request.query).indices)
             texts = (f"{hit.passage.title}\n{hit.passage.text}" for hits in documents for hit in hits)
             if all(words.isdisjoint(make_passage_vector(text).indices) for text in texts):
-                documents = []  # No result has any significant word of the query.
+                documents = _keep_tables(documents) if compares_rows(request.query) else []
         shown = documents[last - request.count : last]
         beyond = (Degraded(component=self.name, reason=ENOUGH),) if last > MAX_TOP_K and not shown else ()
         return WebSearchResponse(
@@ -298,6 +303,11 @@ class DocumentWebSearch(IWebSearchProvider):
         with _translate_errors(self._otherwise):
             passages = await self.document(found[0].passage.doc_id)
         return merge_document_text(passages).text == text
+
+
+def _keep_tables(documents: Sequence[list[FoundPassage]]) -> list[list[FoundPassage]]:
+    """Return the documents with a table among the found passages."""
+    return [hits for hits in documents if any(TABLE_MARK in hit.passage.text for hit in hits)]
 
 
 @contextmanager

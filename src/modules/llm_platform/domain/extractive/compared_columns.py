@@ -1,0 +1,36 @@
+"""Choose the column of a table that a question compares, by its name, its unit, or what the question measures."""
+
+from collections.abc import Mapping, Sequence
+
+from modules.llm_platform.domain.extractive.measures import Measure
+from modules.llm_platform.domain.extractive.table_values import Column
+from modules.llm_platform.domain.extractive.table_words import is_asked, split_cell
+from modules.llm_platform.domain.text.stemming import is_related
+
+Columns = Mapping[int, Column]
+"""The columns of a table that can be compared, by their number."""
+
+
+def list_nearest_columns(
+    names: Sequence[str], columns: Columns, words: Sequence[str], sought: Sequence[Measure]
+) -> tuple[list[int], bool]:
+    """Return the columns that a question may compare, and whether something in the question says that it is them.
+
+    A column whose whole name is in the question comes before a column with a part of its name there. Among these, or among all
+    columns, those that measure what is sought come first: by a word of their name, then by their unit.
+    """
+    left, is_said = list(columns), False
+    split = {at: split_cell(names[at]) for at in columns}
+    named = [at for at in columns if any(is_asked(word, words) or is_related(word, words) for word in split[at])]
+    in_full = [at for at in named if all(is_asked(word, words) for word in split[at])]
+    of_name = [at for at in columns if any(not one.heads.isdisjoint(split[at]) for one in sought)]
+    measured = [at for at in columns if any(measures(one, names[at], columns[at]) for one in sought)]
+    for nearer in (in_full, named, of_name, measured):
+        if kept := [at for at in left if at in nearer]:
+            left, is_said = kept, True
+    return left, is_said
+
+
+def measures(measure: Measure, name: str, column: Column) -> bool:
+    """Return whether a column has values of a measure: by a word of its name, or by its unit."""
+    return not measure.heads.isdisjoint(split_cell(name)) or column.unit in measure.units

@@ -1,0 +1,213 @@
+"""Read the limit that a question states for the rows of a table: `under £15`, `before June`, `lighter than 5 kg`."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Final, Literal, NamedTuple
+
+from modules.llm_platform.domain.extractive.measures import Comparison, Measure, list_comparisons
+from modules.llm_platform.domain.extractive.quantities import (
+    MINUTES,
+    YEARS,
+    find_day,
+    find_decimal_sign,
+    find_unit,
+    list_quantities,
+    read_figure,
+)
+from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.numbers import load_number_words
+
+Kind = Literal["above", "from", "below", "up_to", "after", "since", "before", "until"]
+Part = Literal[Kind, "between", "and", "or_more", "or_less", "than", "skipped"]
+OF_DATES: Final[tuple[Kind, ...]] = ("after", "since", "before", "until")
+OF_QUANTITIES: Final[tuple[Kind, ...]] = ("above", "from", "below", "up_to")
+AFTER_VALUE: Final[tuple[tuple[Part, Kind], ...]] = (("or_more", "from"), ("or_less", "up_to"))
+MAX_READ_CHARS: Final = 300  # of a question; what is after them is not about a value
+MAX_VALUE_CHARS: Final = 40  # of a value with its unit, or of a date
+PERCENT: Final = "%"
+STRICT: Final = frozenset({"above", "below", "after", "before"})
+UPPER: Final = frozenset({"below", "up_to", "before", "until"})
+
+_HALF: Final = re.compile(r" (?:and a half|einhalb|et demie?|y media)\b")
+_WORD: Final = re.compile(r"[^\W\d_]+[²]?")
+_TIME: Final = re.compile(r"\d{1,2}(?::\d{2}| ?[ap]\.?m\b| uhr\b)")
+_JOINED: Final = re.compile(r" ?(?:(?:and|und|et|y|e) )?(?=\d)")
+_ARTICLE: Final = re.compile(r" ?(?:an? |of (?:the |an? )?)?")
+_SUFFIX_NOUN: Final = r"(?P<noun>(?: [^\W\d_]+)?) ?"  # `20 seats or more`
+
+
+class Value(NamedTuple):
+    """A value of a question: a quantity with its known unit, or the days of a date, whose unit is None.
+
+    A quantity is converted to the unit already; `size` is what it was multiplied with.
+    """
+
+    first: float
+    last: float
+    unit: str | None
+    size: float
+    end: int
+
+
+class Limit(NamedTuple):
+    """The values that rows must have.
+
+    - `unit` is empty if the question names none that is known, and None for dates.
+    - `rest` is the question without the limit, and `noun` the word after the limit.
+    - `measure` is what a comparative such as "older" compares; None without one.
+    """
+
+    low: float | None
+    high: float | None
+    is_strict: bool
+    unit: str | None
+    rest: str = ""
+    noun: str = ""
+    measure: Measure | None = None
+
+    def has(self, value: float) -> bool:
+        """Return whether a value is within the limit."""
+        if self.is_strict:
+            return (self.low is None or value > self.low) and (self.high is None or value < self.high)
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    @property
+    def has_year(self) -> bool:
+        return all(value is None or value >= YEARS for value in (self.low, self.high))
+
+
+def read_limits(question: str) -> list[Limit]:
+    """Return what the first limit of a question may mean; empty without a limit. Several measures may have one comparative."""
+    text = question[:MAX_READ_CHARS].casefold()
+    readings = (list(read(text)) for read in (_read_range, _read_comparative, _read_phrase, _read_suffix))
+    return next(filter(None, readings), [])
+
+
+def _read_range(text: str) -> Iterator[Limit]:
+    """Yield the limit of `between 10 and 20 pounds`. The first value has the unit of the second one."""
+    for phrase in _compile("between").finditer(text):
+        low = _read_any_value(text, phrase.end())
+        between = low and _compile("and").match(text, low.end + text.startswith(" ", low.end))
+        high = between and _read_any_value(text, between.end())
+        if low and high and (low.unit == high.unit or low.unit == ""):
+            first = low.first if low.unit == high.unit else low.first * high.size
+            yield _cut(Limit(first, high.last, False, high.unit), text, phrase.start(), high.end)
+            return
+
+
+def _read_comparative(text: str) -> Iterator[Limit]:
+    """Yield the limits of `older than 30`, one for each measure that the word compares."""
+    for than in _compile("than").finditer(text):
+        words = text[: than.start()].split()
+        value = _read_any_value(text, than.end())
+        if not words or value is None:
+            continue
+        is_denied = len(words) > 1 and words[-2] in load_data("limits")["not"]
+        start = text.rindex(words[-2] if is_denied else words[-1], 0, than.start())
+        for comparison in list_comparisons(words[-1]):
+            kind = _get_kind(comparison, value, is_denied=is_denied)
+            yield _cut(_limit(kind, value), text, start, value.end)._replace(measure=comparison.measure)
+
+
+def _get_kind(comparison: Comparison, value: Value, *, is_denied: bool) -> Kind:
+    """Return the kind of limit of a comparative. `not older than 30` is up to 30."""
+    is_upper = (comparison.direction == "less") is not is_denied
+    if value.unit is None:
+        return ("until" if is_denied else "before") if is_upper else ("since" if is_denied else "after")
+    return ("up_to" if is_denied else "below") if is_upper else ("from" if is_denied else "above")
+
+
+def _read_phrase(text: str) -> Iterator[Limit]:
+    """Yield the limit of a phrase before a value: `at least 20`, `before June`. `Since` and `from` may be one word."""
+    found = [
+        (phrase.start(), -phrase.end(), kind, value)
+        for kind in (*OF_DATES, *OF_QUANTITIES)
+        for phrase in _compile(kind).finditer(text)
+        if (value := _read_value(text, phrase.end(), is_date=kind in OF_DATES)) is not None
+    ]
+    if found:
+        start, _, kind, value = min(found, key=lambda one: one[:2])
+        yield _cut(_limit(kind, value), text, start, value.end)
+
+
+def _read_suffix(text: str) -> Iterator[Limit]:
+    """Yield the limit of a value with words after it: `20 or more`."""
+    for quantity in list_quantities(text):
+        for part, kind in AFTER_VALUE:
+            after = re.compile(_SUFFIX_NOUN + _compile(part).pattern).match(text, quantity.end)
+            if after and (value := _read_value(text, quantity.start, is_date=False)):
+                yield _cut(_limit(kind, value), text, quantity.start, value.end)
+                return
+
+
+def _limit(kind: Kind, value: Value) -> Limit:
+    """Return the limit. After a month is after its last day, and since a month is from its first day on."""
+    is_last = kind in ("after", "until")
+    bound = value.last if is_last else value.first
+    low, high = (None, bound) if kind in UPPER else (bound, None)
+    return Limit(low, high, kind in STRICT, value.unit)
+
+
+def _read_any_value(text: str, at: int) -> Value | None:
+    return _read_value(text, at, is_date=True) or _read_value(text, at, is_date=False)
+
+
+def _read_value(text: str, at: int, *, is_date: bool) -> Value | None:
+    """Return the value at a place of a case-folded text, after an article: a date or a time of the day, or a quantity."""
+    skipped = _compile("skipped").match(text, at)
+    at = skipped.end() if skipped else at
+    if not is_date:
+        return _read_quantity(text, at) or _read_number_word(text, at)
+    if _TIME.match(text, at):
+        return _read_quantity(text, at)
+    try:
+        day = find_day(text[at : at + MAX_VALUE_CHARS])
+    except ValueError:
+        return None
+    return None if day is None or day.start else Value(day.first, day.last, None, 1.0, at + day.end)
+
+
+def _read_quantity(text: str, at: int) -> Value | None:
+    """Return a number in figures with its unit, or the sum of `3 hours and 20 minutes`."""
+    found = next(list_quantities(text[at : at + MAX_VALUE_CHARS]), None)
+    if found is None or found.start or (decimal := find_decimal_sign([found.figure])) is None:
+        return None
+    amount, end = read_figure(found.figure, decimal) * found.size, at + found.end
+    joined = _JOINED.match(text, end) if found.unit == MINUTES else None
+    smaller = _read_quantity(text, joined.end()) if joined else None
+    if smaller is not None and smaller.unit == MINUTES and smaller.size < found.size:
+        amount, end = amount + smaller.first, smaller.end
+    return Value(amount, amount, found.unit, found.size, end)
+
+
+def _read_number_word(text: str, at: int) -> Value | None:
+    """Return a number in words with its unit: `half a kilo`, `two and a half hours`. A part of nothing else is a percentage."""
+    word = _WORD.match(text, at)
+    number = word and load_number_words().get(word[0])
+    if not word or not number or text.startswith("-", word.end()):  # `twenty-five` is not read
+        return None
+    amount, end = float(number), word.end()
+    if half := _HALF.match(text, end):
+        amount, end = amount + 0.5, half.end()
+    article = _ARTICLE.match(text, end)
+    noun = _WORD.match(text, article.end() if article else end)
+    unit, size = (noun and find_unit(noun[0])) or ("", 1.0)
+    if noun and unit:
+        end = noun.end()
+    elif amount < 1:
+        amount, unit = 100 * amount, PERCENT
+    return Value(amount * size, amount * size, unit, size, end)
+
+
+def _cut(limit: Limit, text: str, start: int, end: int) -> Limit:
+    """Return the limit with the text around it."""
+    noun = _WORD.search(text, end)
+    return limit._replace(rest=f"{text[:start]} {text[end:]}", noun=noun[0] if noun else "")
+
+
+@cache
+def _compile(part: Part) -> re.Pattern[str]:
+    """Return the pattern of the phrases of a part, with the blanks around them."""
+    phrases = sorted(load_data("limits")[part], key=len, reverse=True)
+    return re.compile(rf"(?:(?<!\w)(?:{'|'.join(map(re.escape, phrases))})(?!\w)[ ]?)")

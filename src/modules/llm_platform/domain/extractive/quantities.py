@@ -1,0 +1,184 @@
+"""Numbers with units, dates and times of the day, as cells of tables and questions write them.
+
+Known units are converted (900 g is 0.9 kg, 1 h 30 min is 90 min), a date is a number such as 20240131, and a time of the day is
+its minutes. So two values of one unit can be compared.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date
+from functools import cache
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.numbers import load_date_words
+from modules.llm_platform.domain.text.stemming import normalize_unit
+
+MINUTES: Final = "min"  # the unit of durations and of times of the day
+MONTHS: Final = 12  # the names of weekdays have higher numbers than those of months
+YEARS: Final = 10_000  # a year in the number of a date
+CENTURY: Final = 2000  # of a year of two digits
+LAST_DAY: Final = 99  # no month has a later day, and no year a later month
+
+NUMBER: Final = re.compile(r"[-+]?(?:(?<![\w.])\.)?\d(?:[\d.,'’]|[ \u00a0\u202f](?=\d{3}(?!\d)))*")
+_SIGN_BEFORE: Final = re.compile(r"[€$£](?=\s*\Z)")
+_UNIT_AFTER: Final = re.compile(r"[ \u00a0\u202f-]{0,2}(km/h|° ?[cf]\b|m[²2]|[^\W\d_]+\b|[%€$£])")
+_BLANKS: Final = re.compile(r"['’ \u00a0\u202f]")
+_THOUSANDS: Final = re.compile(
+    r"[-+]?\d{1,3}(?:(?:\.\d{3})+|(?:,\d{2,3})*,\d{3})"
+)  # India groups two digits: 12,34,567
+_CLOCK: Final = re.compile(
+    r"(?<![\d:])(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])(?: ?([ap])\.?m\b)?|\b(\d{1,2}) ?([ap])\.?m\b"
+)
+_DATE: Final = (
+    r"(?<![\d.])(?:(?P<iso_year>\d{{4}})-(?P<iso_month>\d{{2}})(?:-(?P<iso_day>\d{{2}}))?(?!\d)"
+    r"|(?P<first>\d{{1,2}})(?P<sign>[./])(?P<second>\d{{1,2}})(?P=sign)(?P<numeric_year>\d{{4}}|\d{{2}})(?!\d)"
+    r"|(?P<day>\d{{1,2}})(?:\.|st|nd|rd|th|er)? (?:(?:of|de) )?(?P<month>{months})\b\.?(?:,? (?:de )?(?P<year>\d{{4}}))?(?!\d)"
+    r"|\b(?P<named>{months})\b\.?(?: (?P<after>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? (?P<of>\d{{4}})(?!\d))?"
+    r"|(?P<alone>(?:1[5-9]|20)\d\d)(?![\d.,:]\d|\d| ?(?:%|€|[^\W\d_])))"
+)
+
+
+class Quantity(NamedTuple):
+    """A number as it is written, the known unit that it is converted to (empty if there is none), and where both end."""
+
+    figure: str
+    unit: str
+    size: float
+    start: int
+    end: int
+
+
+class Day(NamedTuple):
+    """A day, month or year as the numbers of its first and last day, and its place. Without a year they are below YEARS."""
+
+    first: float
+    last: float
+    start: int
+    end: int
+
+
+@cache
+def _load_unit_sizes() -> dict[str, tuple[str, float]]:
+    sizes = load_data("unit_sizes")
+    return {word: (base, size) for base in sizes for words, size in sizes[base].items() for word in words.split()}
+
+
+def find_unit(word: str) -> tuple[str, float] | None:
+    """Return the unit that a folded word is converted to, and its size; None if the word is not a unit."""
+    known = _load_unit_sizes()
+    return known.get(word) or known.get(normalize_unit(word))
+
+
+def list_quantities(text: str) -> Iterator[Quantity]:
+    """Yield the numbers of a case-folded text with their units. A time of the day is a number of minutes."""
+    at = 0
+    while number := NUMBER.search(text, at):
+        clock = _CLOCK.match(text, number.start())
+        found = _read_number(text, at, number) if clock is None else _read_clock(clock)
+        yield found
+        at = found.end
+
+
+def _read_number(text: str, at: int, number: re.Match[str]) -> Quantity:
+    figure = _BLANKS.sub("", number[0]).rstrip(".,")
+    if (sign := _SIGN_BEFORE.search(text, at, number.start())) and (known := find_unit(sign[0])):
+        return Quantity(figure, *known, sign.start(), number.end())
+    after = _UNIT_AFTER.match(text, number.end())
+    if after and (known := find_unit(after[1].replace(" ", ""))):
+        return Quantity(figure, *known, number.start(), after.end())
+    return Quantity(figure, "", 1.0, number.start(), number.end())
+
+
+def _read_clock(found: re.Match[str]) -> Quantity:
+    hours, minutes, seconds, half, whole, of_whole = found.groups()
+    hour = int(whole or hours)
+    if afternoon := half or of_whole:
+        hour = hour % 12 + (12 if afternoon == "p" else 0)
+    of_day = hour * 60 + int(minutes or 0) + int(seconds or 0) / 60
+    return Quantity(f"{of_day:.4f}", MINUTES, 1.0, *found.span())
+
+
+def is_clock(text: str) -> bool:
+    """Return whether a case-folded text is a time of the day, or a duration such as 1:29:54."""
+    return _CLOCK.fullmatch(text.strip()) is not None
+
+
+def find_decimal_sign(figures: Sequence[str]) -> str | None:
+    """Return the decimal sign of figures that belong together; empty if none has one, None if they contradict each other.
+
+    A sign that nothing shows to be a decimal one groups thousands.
+    """
+    signs = [_read_signs(figure) for figure in figures]
+    decimals = {sign[0] for sign in signs if sign is not None and sign[0]}
+    grouping = {sign[1] for sign in signs if sign is not None and sign[1]}
+    others = set("".join(figures)) & {".", ","} - decimals
+    if None in signs or len(decimals) > 1 or len(others) > 1 or decimals & grouping:
+        return None
+    return "".join(decimals)
+
+
+def _read_signs(figure: str) -> tuple[str, str] | None:
+    """Return the decimal sign and the thousands separator, as far as this figure shows them; None if it is not a number."""
+    signs = [sign for sign in figure if sign in ".,"]
+    if not signs:
+        return "", ""
+    last = signs[-1]
+    if len(set(signs)) == 2:
+        return (last, signs[0]) if signs.count(last) == 1 else None
+    if len(signs) > 1:
+        return ("", last) if _THOUSANDS.fullmatch(figure) else None
+    whole, part = figure.lstrip("+-").split(last)
+    is_decimal = len(part) != 3 or not 1 <= len(whole) <= 3 or whole.startswith("0")
+    return (last, "") if is_decimal else ("", "")
+
+
+def read_figure(figure: str, decimal: str) -> float:
+    """Return the number of a figure whose decimal sign is known."""
+    whole, sign, part = figure.partition(decimal) if decimal else (figure, "", "")
+    return float(f"{re.sub('[.,]', '', whole)}.{part}" if sign else re.sub("[.,]", "", whole))
+
+
+@cache
+def _compile_date() -> re.Pattern[str]:
+    names = (word for word, number in load_date_words().items() if number < MONTHS and word.isalpha())
+    short = (name[:3] for name in load_data("dates")["months"] for name in name.split()[:1])
+    return re.compile(_DATE.format(months="|".join(sorted({*names, *short}, key=len, reverse=True))))
+
+
+def find_day(text: str, *, month_first: bool = False) -> Day | None:
+    """Return the first date of a case-folded text: `2026-03-14`, `14.03.2026`, `14 march 2026`, `june`, or a year alone.
+
+    With dots the day is first, with slashes the month if `month_first` is True. ValueError: the date is not valid.
+    """
+    found = _compile_date().search(text)
+    if found is None:
+        return None
+    part = found.groupdict()
+    year = part["iso_year"] or part["numeric_year"] or part["year"] or part["of"] or part["alone"]
+    named = part["month"] or part["named"]
+    day, month = part["iso_day"] or part["day"] or part["after"], part["iso_month"] or (named and _get_month(named))
+    if part["first"]:
+        day, month = part["first"], part["second"]
+        if month_first and part["sign"] == "/":
+            day, month = month, day
+    first, last = _get_days(int(year or 0), int(month or 0), int(day or 0))
+    return Day(first, last, *found.span())
+
+
+def _get_month(name: str) -> int:
+    """Return the number of a month by its name, or by the first three letters of its English name."""
+    known = load_date_words()
+    return 1 + next(number for word, number in known.items() if word.startswith(name) and number < MONTHS)
+
+
+def _get_days(year: int, month: int, day: int) -> tuple[float, float]:
+    """Return the numbers of the first and the last day of a date that may lack its day, month or year."""
+    if 0 < year < 100:
+        year += CENTURY
+    if not month:
+        return year * YEARS, year * YEARS + LAST_DAY * 101
+    if not day:
+        return year * YEARS + month * 100, year * YEARS + month * 100 + LAST_DAY
+    date(year or 2000, month, day)  # a leap year
+    return (year * YEARS + month * 100 + day,) * 2

@@ -1,0 +1,140 @@
+"""Rows of a table whose value is within a limit that the question states: `Which rooms seat more than 20?`
+
+The answer is all rows within the limit, and how many of the table they are. If the column is not certain, there is no answer.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.compared_columns import Columns, list_nearest_columns, measures
+from modules.llm_platform.domain.extractive.limits import Limit, read_limits
+from modules.llm_platform.domain.extractive.measures import AGE, get_measure, is_measuring_word, list_asked_measures
+from modules.llm_platform.domain.extractive.quantities import YEARS
+from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.table_values import Column, read_dates, read_quantities
+from modules.llm_platform.domain.extractive.table_words import (
+    fold_words,
+    is_asked,
+    is_cell_named,
+    list_content,
+    load_word_list,
+    split_cell,
+)
+from modules.llm_platform.domain.extractive.tables import RowsFound, Table, filter_rows, list_tables, may_name_rows
+
+MAX_LISTED: Final = 12  # a longer list of rows is not an answer
+
+
+class _Asked(NamedTuple):
+    """The limit, the folded words of the question without it, and those of them that name something."""
+
+    limit: Limit
+    words: Sequence[str]
+    content: Sequence[str]
+
+
+def asks_for_limited_rows(question: Question) -> bool:
+    """Return whether a question asks which rows are within a limit, or how many."""
+    return bool(_list_readings(question))
+
+
+def find_limited_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
+    """Return the rows of a whole table that are within the limit of the question; None if it is not certain which are meant."""
+    tables = list_tables(candidates)
+    for asked in _list_readings(question):
+        matches = [table.count_matches(asked.content) for table in tables]
+        nearest = [table for table, count in zip(tables, matches, strict=True) if count == max(matches)]
+        nearest = [table for table in nearest if may_name_rows(asked.content, table, candidates)]
+        found = [rows for table in nearest if (rows := _find_in_table(table, asked)) is not None]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def _list_readings(question: Question) -> list[_Asked]:
+    words = fold_words(question.text)
+    if not words or not _asks_for_rows(words):
+        return []
+    return [_read_asked(limit, question.language) for limit in read_limits(question.text)]
+
+
+def _asks_for_rows(words: Sequence[str]) -> bool:
+    counts = not load_word_list("counting").isdisjoint(words)
+    asks_else = not load_word_list("asking_about_one").isdisjoint(words)
+    is_yes_or_no = words[0] in load_word_list("yes_or_no") and load_word_list("fillers").isdisjoint(words)
+    return counts or not (asks_else or is_yes_or_no)
+
+
+def _read_asked(limit: Limit, language: str) -> _Asked:
+    left_out = frozenset().union(*map(load_word_list, ("choosing", "listing", "fillers", "counting", "asking_else")))
+    words = fold_words(limit.rest)
+    content = [word for word in list_content(read_question(limit.rest, language)) if word not in left_out]
+    return _Asked(limit, words, [word for word in content if not is_measuring_word(word)])
+
+
+def _find_in_table(table: Table, asked: _Asked) -> RowsFound | None:
+    named = [row for row in table.rows if is_cell_named(split_cell(row.sentence.row[0]), asked.content)]
+    if len(named) == 1:
+        return None  # the question is about this row
+    columns = _read_columns(table, asked.limit)
+    column = _choose_column(table, columns, asked)
+    if column is None:
+        return None
+    rows = filter_rows(table, [word for word in asked.content if not is_asked(word, table.names[column])])
+    within = _list_within(table, columns[column], asked.limit)
+    kept = tuple(row for row in rows if id(row) in within)
+    return RowsFound(kept, len(table.rows)) if 0 < len(kept) <= MAX_LISTED else None
+
+
+def _read_columns(table: Table, limit: Limit) -> Columns:
+    """Return the columns that can be compared with the limit: with dates, or with quantities in its unit."""
+    names = range(len(table.columns))
+    if limit.unit is None:
+        dates = {at: read_dates(table.list_cells(at)) for at in names}
+        return {
+            at: column for at, column in dates.items() if column is not None and _align_years(column, limit) is not None
+        }
+    read = {at: read_quantities(table.columns[at], table.list_cells(at)) for at in names if at}
+    return {at: one for at, one in read.items() if one is not None and (not limit.unit or _has_unit(one, limit.unit))}
+
+
+def _has_unit(column: Column, unit: str) -> bool:
+    return column.unit == unit or (unit == "year" and not column.unit)
+
+
+def _align_years(column: Column, limit: Limit) -> Sequence[float | None] | None:
+    """Return the values without their year if the limit has none and they have one year; None if they cannot be compared."""
+    known = [value for value in column.values if value is not None]
+    if limit.has_year:
+        return column.values if known[0] >= YEARS else None
+    years = {value // YEARS for value in known}
+    return [None if value is None else value % YEARS for value in column.values] if len(years) == 1 else None
+
+
+def _list_within(table: Table, column: Column, limit: Limit) -> set[int]:
+    values = column.values if limit.unit is not None else _align_years(column, limit) or ()
+    return {id(row) for row, value in zip(table.rows, values, strict=True) if value is not None and limit.has(value)}
+
+
+def _divides(table: Table, column: Column, limit: Limit) -> bool:
+    known = sum(value is not None for value in column.values)
+    return 0 < len(_list_within(table, column, limit)) < known
+
+
+def _choose_column(table: Table, columns: Columns, asked: _Asked) -> int | None:
+    """Return the column that the limit is about.
+
+    The name of a column says so, or what the question measures. A unit or a date does if there is one such column that divides
+    the rows: a limit that holds for all of them or for none is not asked about.
+    """
+    limit, sought = asked.limit, list_asked_measures(asked.words, asked.limit.noun)
+    if limit.measure is not None:
+        columns = {at: one for at, one in columns.items() if measures(limit.measure, table.columns[at], one)}
+    if not sought and not asked.content and not limit.unit and not load_word_list("persons").isdisjoint(asked.words):
+        sought = [get_measure(AGE)]  # `Who is under 18?`
+    left, is_said = list_nearest_columns(table.columns, columns, asked.words, sought)
+    if len(left) > 1 or not is_said:
+        left = [at for at in left if _divides(table, columns[at], limit)]
+    is_certain = is_said or limit.unit != "" or limit.measure is not None
+    return left[0] if len(left) == 1 and is_certain else None

@@ -1,0 +1,66 @@
+"""Rows of a table within a limit: all of them are quoted, and only if it is certain which column is meant."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+from tests.unit.domain.extractive.test_tables import candidates_in, names
+
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, find_limited_rows
+from modules.llm_platform.domain.extractive.tables import RowsFound
+
+ROOMS = """# Meeting rooms
+
+| Room | Seats | Size | Temperature | Hourly rate | Booked | Free from |
+|---|---|---|---|---|---|---|
+| Maple | 6 | 14 m² | 21.5 °C | £12.00 | 74 % | 2 March 2026 |
+| Birch | 10 | 22 m² | 23 °C | £18.00 | 81 % | 9 May 2026 |
+| Hall | 120 | 210 m² | about 17.5 °C | free | 22 % | 1 June 2026 |
+| Cellar | 40 | 75 m² | n/a | £40.00 | 9 % |  |
+"""
+
+
+def found_in(text: str, question: str, language: str = "en", *, is_whole: bool = True) -> RowsFound | None:
+    asked = read_question(question, language)
+    return find_limited_rows(asked, candidates_in(text, asked, is_whole=is_whole))
+
+
+@for_each(
+    ("question", "rows"),
+    [
+        ("Which rooms have more than 20 seats?", ["Hall", "Cellar"]),
+        ("Where can I put more than 20 people?", ["Hall", "Cellar"]),
+        ("Which rooms are larger than 70 sqm?", ["Hall", "Cellar"]),
+        ("Where is it colder than 22 degrees?", ["Maple", "Hall"]),
+        ("What can I get for less than £15?", ["Maple", "Hall"]),
+        ("Which ones are in use less than a quarter of the time?", ["Hall", "Cellar"]),
+        ("Which rooms are free before the 10th of May?", ["Maple", "Birch"]),
+        ("How many rooms have at least 10 seats?", ["Birch", "Hall", "Cellar"]),
+    ],
+)
+def test_all_rows_within_a_limit_are_found(question: str, rows: list[str]) -> None:
+    """The column is named, or what it measures, or its unit is. What is free costs nothing, and an empty cell is no value."""
+    assert names(found_in(ROOMS, question)) == rows
+
+
+@for_each(
+    "question",
+    [
+        "Which rooms have more than two windows?",
+        "Which rooms are more than 50 miles away?",
+        "Which rooms have more than 400?",
+        "Is Maple bigger than 20 square metres?",
+        "Why does it cost more than £15?",
+    ],
+)
+def test_a_limit_of_something_else_is_not_answered(question: str) -> None:
+    assert found_in(ROOMS, question) is None
+
+
+def test_a_passage_may_lack_rows_so_that_it_is_not_answered_from() -> None:
+    assert found_in(ROOMS, "Which rooms have more than 20 seats?", is_whole=False) is None
+
+
+@for_each("question", ["How do I book for more than 20 people?", "When do they have more than 20 seats?"])
+def test_a_question_for_something_else_than_rows_has_no_limit(question: str) -> None:
+    assert not asks_for_limited_rows(read_question(question, "en"))
