@@ -3,6 +3,7 @@
     python scripts/folder_questions.py                      figures, by words alone and with the support model
     python scripts/folder_questions.py --folder tables      90 questions about ten files of tables
     python scripts/folder_questions.py --folder rows        140 questions for rows that have or lack something
+    python scripts/folder_questions.py --folder limits      160 questions with a limit, or for the most and the least
     python scripts/folder_questions.py --folder plain       72 short questions in seven languages, in the words of the files
     python scripts/folder_questions.py --depth deep         the same for deep answers
     python scripts/folder_questions.py --show words         and each answer that is not right
@@ -11,6 +12,9 @@
 - `tables`: the rules for named rows had been written when these were first asked; what came later has seen them.
 - `rows`: two sets (`set`). The rules for described rows were written with the first one. The second one was asked once; a few
   words were added to their lists after that.
+
+- `limits`: two sets (`set`), each question asked of its file alone, because most of them do not say which file they are about.
+  The rules for limits were written with the first one. The second one was asked once; three rules were made stricter after that.
 
 The authors of files and questions know nothing of the rules. An answer is right if it has a string of each list of `keys` and
 none of `wrong`. "Shown" are refusals whose closest passages have the keys.
@@ -21,8 +25,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import collections
+import itertools
 import json
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -43,6 +49,7 @@ from shared.config import Settings  # noqa: E402
 
 LETTER = r"[^\W\u2e80-\ud7af]"  # of a script with spaces between words
 FOLDERS = ROOT / "tests" / "quality"
+ALONE = {"limits"}
 Outcome = Literal["right", "wrong", "shown", "refused", "honest", "invented"]
 Encoder = Literal["off", "on"]
 Depth = Literal["shallow", "deep"]
@@ -78,9 +85,24 @@ def load_settings(data: str, documents: str, encoder: Encoder) -> Settings:
 
 
 async def ask(folder: Path, encoder: Encoder, depth: Depth, questions: Sequence[dict[str, Any]]) -> list[Asked]:
-    """Return the outcome of each question."""
+    """Return the outcome of each question, of the files of the folder or, for the folders in ALONE, of its own file."""
+    if folder.name not in ALONE:
+        return await _ask(folder / "files", encoder, depth, questions)
+    found: list[Asked] = []
+    for name, group in itertools.groupby(sorted(questions, key=_get_file), key=_get_file):
+        with tempfile.TemporaryDirectory() as alone:
+            shutil.copy(folder / "files" / name, alone)
+            found += await _ask(Path(alone), encoder, depth, list(group))
+    return found
+
+
+def _get_file(question: dict[str, Any]) -> str:
+    return str(question["file"])
+
+
+async def _ask(files: Path, encoder: Encoder, depth: Depth, questions: Sequence[dict[str, Any]]) -> list[Asked]:
     with tempfile.TemporaryDirectory() as data:
-        async with build_platform(load_settings(data, str(folder / "files"), encoder)) as platform:
+        async with build_platform(load_settings(data, str(files), encoder)) as platform:
             await platform.research.research(ResearchRequest(query="What is this?", depth=depth))  # indexes
             found: list[Asked] = []
             for question in questions:
@@ -120,7 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--depth", choices=("shallow", "deep"), default="shallow")
     parser.add_argument("--show", choices=tuple(MODES))
-    parser.add_argument("--folder", choices=("folder", "tables", "rows", "plain"), default="folder")
+    parser.add_argument("--folder", choices=("folder", "tables", "rows", "limits", "plain"), default="folder")
     a = parser.parse_args()
     folder = FOLDERS / a.folder
     for name, encoder in MODES.items():
