@@ -16,6 +16,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES, LLMResponse,
 from modules.llm_platform.domain.exceptions import LLMUnavailableError
 from modules.llm_platform.presentation.rest.http import body as http_body
 from modules.llm_platform.presentation.rest.http import sse
+from modules.llm_platform.testing.waiting import START_TIMEOUT_S
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 LLM = "fake/fake-1"
@@ -224,6 +225,7 @@ async def test_stream_begins_before_the_first_word(
     assert response.status_code == 200
     assert response.text.count(sse.HEARTBEAT.decode()) >= 2
     assert "The model is away" in response.text
+    monkeypatch.setattr(sse, "FIRST_EVENT_S", START_TIMEOUT_S)  # the error comes before the head of the answer
     services.error = LLMUnavailableError("The model is away")
     assert (await client.post(CHAT, json=body)).status_code == 502
 
