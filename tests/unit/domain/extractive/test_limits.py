@@ -63,7 +63,15 @@ def test_a_comparative_names_what_it_compares() -> None:
 
 
 @for_each(
-    "question", ["Which rooms have a projector?", "more than twenty-five", "over the quickest", "before the storm"]
+    "question",
+    [
+        "Which rooms have a projector?",
+        "more than twenty-five",
+        "over the quickest",
+        "before the storm",
+        "Which orders are from March?",  # and not since March
+        "What do 2012 members pay?",  # "do" is "until" in Polish
+    ],
 )
 def test_no_limit_is_made_up(question: str) -> None:
     assert read_limits(question) == []

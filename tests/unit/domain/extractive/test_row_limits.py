@@ -51,6 +51,7 @@ def test_all_rows_within_a_limit_are_found(question: str, rows: list[str]) -> No
         "Which rooms have more than 400?",
         "Is Maple bigger than 20 square metres?",
         "Why does it cost more than £15?",
+        "Which rooms do not have more than 20 seats?",
     ],
 )
 def test_a_limit_of_something_else_is_not_answered(question: str) -> None:

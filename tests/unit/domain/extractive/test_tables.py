@@ -6,10 +6,11 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
+from modules.llm_platform.domain.extractive.compared_rows import find_rows
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.rendering import render_rows
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
-from modules.llm_platform.domain.extractive.tables import RowsFound, find_rows
+from modules.llm_platform.domain.extractive.tables import RowsFound
 from modules.llm_platform.domain.text.messages import get_messages
 
 BOATS = """# Boats
@@ -333,3 +334,12 @@ def test_rows_below_different_headings_are_different_tables() -> None:
     income = f"## Income\n\n{head}| Fees | 900 |\n| Gifts | 40 |\n| Sales | 70 |\n"
     expenses = f"## Expenses\n\n{head}| Rent | 310 |\n| Paint | 20 |\n| Roof | 5 |\n"
     assert names(found_in(f"{income}\n{expenses}", "Which item of the expenses is the highest in 2025?")) == ["Rent"]
+
+
+@for_each(
+    ("cells", "latest"), [(("14.03.26", "02.05.26", "28.11.25"), "row 1"), (("1.10.12", "1.9.24", "1.2.17"), None)]
+)
+def test_a_year_of_two_digits_needs_a_day_and_a_month_of_two_digits(cells: tuple[str, ...], latest: str | None) -> None:
+    """Other figures with two points are versions."""
+    found = names(found_in(measures("Released", *cells), "Which model was released last?"))
+    assert found == ([latest] if latest else None)

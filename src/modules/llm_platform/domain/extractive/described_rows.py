@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import Question
+from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_words import (
     asks_for_rows,
     fold_words,
@@ -19,14 +20,7 @@ from modules.llm_platform.domain.extractive.table_words import (
     load_word_list,
     split_cell,
 )
-from modules.llm_platform.domain.extractive.tables import (
-    EXTREMES,
-    MAX_COUNTED,
-    RowsFound,
-    Table,
-    filter_rows,
-    list_tables,
-)
+from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, RowsFound, Table, filter_rows, list_tables
 from modules.llm_platform.domain.text.negation import load_negation_words
 
 DENYING_PREFIX: Final = "un"  # `unpaid` is "not paid"
@@ -97,7 +91,7 @@ def _list_readings(question: Question) -> list[_Asked]:
     denials = [at for at, word in enumerate(words) if word in denying]
     left_out = denying | load_word_list("fillers") | load_word_list("choosing") | load_word_list("listing")
     content = [word for word in list_content(question) if word not in left_out]
-    is_compared = any(not load_word_list(kind).isdisjoint(words) for kind in EXTREMES)
+    is_compared = find_superlative(words) < len(words)
     if not content or len(denials) > 1 or is_compared or not _asks_for_rows(question, words):
         return []
     if not denials:

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.extractive.quantities import (
     read_figure,
 )
 from modules.llm_platform.domain.text.data_files import load_data
-from modules.llm_platform.domain.text.numbers import load_number_words
+from modules.llm_platform.domain.text.numbers import PERCENT, load_number_words
 
 Kind = Literal["above", "from", "below", "up_to", "after", "since", "before", "until"]
 Part = Literal[Kind, "between", "and", "or_more", "or_less", "than", "skipped"]
@@ -25,7 +25,6 @@ OF_QUANTITIES: Final[tuple[Kind, ...]] = ("above", "from", "below", "up_to")
 AFTER_VALUE: Final[tuple[tuple[Part, Kind], ...]] = (("or_more", "from"), ("or_less", "up_to"))
 MAX_READ_CHARS: Final = 300  # of a question; what is after them is not about a value
 MAX_VALUE_CHARS: Final = 40  # of a value with its unit, or of a date
-PERCENT: Final = "%"
 STRICT: Final = frozenset({"above", "below", "after", "before"})
 UPPER: Final = frozenset({"below", "up_to", "before", "until"})
 

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.stemming import normalize_unit
 
 MINUTES: Final = "min"  # the unit of durations and of times of the day
-MONTHS: Final = 12  # the names of weekdays have higher numbers than those of months
+MONTHS: Final = 12  # the names of months have the numbers below it, and the names of weekdays the others
 YEARS: Final = 10_000  # a year in the number of a date
 CENTURY: Final = 2000  # of a year of two digits
 LAST_DAY: Final = 99  # no month has a later day, and no year a later month
@@ -32,7 +32,7 @@ _CLOCK: Final = re.compile(
 )
 _DATE: Final = (
     r"(?<![\d.])(?:(?P<iso_year>\d{{4}})-(?P<iso_month>\d{{2}})(?:-(?P<iso_day>\d{{2}}))?(?!\d)"
-    r"|(?P<first>\d{{1,2}})(?P<sign>[./])(?P<second>\d{{1,2}})(?P=sign)(?P<numeric_year>\d{{4}}|\d{{2}})(?!\d)"
+    r"|(?P<first>\d{{1,2}})(?P<sign>[./])(?P<second>\d{{1,2}})(?P=sign)(?P<numeric_year>\d{{4}}|(?<=\d\d[./]\d\d[./])\d{{2}})(?!\d|\.\d)"
     r"|(?P<day>\d{{1,2}})(?:\.|st|nd|rd|th|er)? (?:(?:of|de) )?(?P<month>{months})\b\.?(?:,? (?:de )?(?P<year>\d{{4}}))?(?!\d)"
     r"|\b(?P<named>{months})\b\.?(?: (?P<after>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? (?P<of>\d{{4}})(?!\d))?"
     r"|(?P<alone>(?:1[5-9]|20)\d\d)(?![\d.,:]\d|\d| ?(?:%|€|[^\W\d_])))"

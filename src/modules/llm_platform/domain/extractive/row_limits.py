@@ -4,7 +4,7 @@ The answer is all rows within the limit, and how many of the table they are. If 
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.compared_columns import Columns, list_nearest_columns, measures
@@ -21,13 +21,19 @@ from modules.llm_platform.domain.extractive.table_words import (
     load_word_list,
     split_cell,
 )
-from modules.llm_platform.domain.extractive.tables import RowsFound, Table, filter_rows, list_tables, may_name_rows
-
-MAX_LISTED: Final = 12  # a longer list of rows is not an answer
+from modules.llm_platform.domain.extractive.tables import (
+    MAX_COUNTED,
+    RowsFound,
+    Table,
+    filter_rows,
+    list_tables,
+    may_name_rows,
+)
+from modules.llm_platform.domain.text.negation import count_negators
 
 
 class _Asked(NamedTuple):
-    """The limit, the folded words of the question without it, and those of them that name something."""
+    """A limit. `words` are the folded words of the question beside the limit, and `content` are the words that name something."""
 
     limit: Limit
     words: Sequence[str]
@@ -56,7 +62,8 @@ def _list_readings(question: Question) -> list[_Asked]:
     words = fold_words(question.text)
     if not words or not _asks_for_rows(words):
         return []
-    return [_read_asked(limit, question.language) for limit in read_limits(question.text)]
+    readings = (_read_asked(limit, question.language) for limit in read_limits(question.text))
+    return [asked for asked in readings if not count_negators(asked.words)]  # `no more than` is a part of the limit
 
 
 def _asks_for_rows(words: Sequence[str]) -> bool:
@@ -84,7 +91,7 @@ def _find_in_table(table: Table, asked: _Asked) -> RowsFound | None:
     rows = filter_rows(table, [word for word in asked.content if not is_asked(word, table.names[column])])
     within = _list_within(table, columns[column], asked.limit)
     kept = tuple(row for row in rows if id(row) in within)
-    return RowsFound(kept, len(table.rows)) if 0 < len(kept) <= MAX_LISTED else None
+    return RowsFound(kept, len(table.rows)) if 0 < len(kept) <= MAX_COUNTED else None
 
 
 def _read_columns(table: Table, limit: Limit) -> Columns:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
+from modules.llm_platform.domain.extractive.compared_rows import asks_about_rows
 from modules.llm_platform.domain.extractive.described_rows import may_describe_rows
 from modules.llm_platform.domain.extractive.named_rows import names_several
 from modules.llm_platform.domain.extractive.question import Question, read_question
@@ -16,7 +17,6 @@ from modules.llm_platform.domain.extractive.sentences import (
     MAX_TEXT_CHARS,
     split_cells,
 )
-from modules.llm_platform.domain.extractive.tables import asks_about_rows
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect_language
 from modules.llm_platform.domain.text.page_starts import PageStarts

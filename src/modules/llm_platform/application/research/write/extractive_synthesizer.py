@@ -10,6 +10,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
 from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.compared_rows import asks_about_rows, find_rows
 from modules.llm_platform.domain.extractive.described_rows import (
     asks_for_described_rows,
     find_described_rows,
@@ -24,7 +25,7 @@ from modules.llm_platform.domain.extractive.rendering import list_closest, rende
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, find_limited_rows
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, make_quotes
-from modules.llm_platform.domain.extractive.tables import RowsFound, asks_about_rows, find_rows
+from modules.llm_platform.domain.extractive.tables import RowsFound
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest

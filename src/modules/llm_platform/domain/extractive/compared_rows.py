@@ -1,0 +1,182 @@
+"""Answer a question about the rows of one table: which row has the most, which is the latest, or how many there are.
+
+The answer quotes the rows, so that a reader can see that it is true. If the column or the rows are not certain, there is no
+answer.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.compared_columns import Columns, list_nearest_columns, measures
+from modules.llm_platform.domain.extractive.measures import DATE, get_measure, is_measuring_word, list_asked_measures
+from modules.llm_platform.domain.extractive.question import Question
+from modules.llm_platform.domain.extractive.superlatives import (
+    EXTREMES,
+    Superlative,
+    find_superlative,
+    list_readings,
+    read_places,
+)
+from modules.llm_platform.domain.extractive.table_values import Column, read_dates, read_quantities
+from modules.llm_platform.domain.extractive.table_words import (
+    fold_words,
+    is_asked,
+    is_cell_named,
+    list_content,
+    load_word_list,
+    split_cell,
+)
+from modules.llm_platform.domain.extractive.tables import (
+    MAX_COUNTED,
+    MAX_EQUAL,
+    RowsFound,
+    Table,
+    filter_rows,
+    list_tables,
+    may_name_rows,
+)
+from modules.llm_platform.domain.text.negation import count_negators
+
+
+class _Asked(NamedTuple):
+    """The folded words of a question. `content` lacks function words, and words that compare, such as "most".
+
+    `extremes` are the readings of a question about the most or the least, `places` is how many rows it asks for, and
+    `described` are the words that name something else than the rows.
+    """
+
+    words: Sequence[str]
+    content: Sequence[str]
+    extremes: Sequence[Superlative]
+    places: int
+    described: Sequence[str]
+
+
+def _read_asked(question: Question) -> _Asked:
+    words = fold_words(question.text)
+    per = load_word_list("per")  # `per item` names no row
+    left_out = load_word_list("fillers") | load_word_list("choosing") | per
+    left_out |= {two for one, two in itertools.pairwise(words) if one in per}
+    content = [word for word in list_content(question) if not _is_comparing_word(word) and word not in left_out]
+    at = find_superlative(words)
+    return _Asked(words, content, list_readings(words[at:]), read_places(words), _list_described(words, content, at))
+
+
+def _list_described(words: Sequence[str], content: Sequence[str], at: int) -> list[str]:
+    """Return the content words without the one after "which", and without a clause after the superlative: `that we have`."""
+    asking, choosing = load_word_list("asking"), load_word_list("choosing")
+    end = next((end for end in range(at, len(words)) if words[end] in asking), len(words))
+    for_rows = {two for one, two in itertools.pairwise(words) if one in choosing}
+    return [word for word in words[:end] if word in content and word not in for_rows]
+
+
+def asks_about_rows(question: Question) -> bool:
+    """Return whether a question asks for the most, the latest or a number of rows. A question with a "not" does not."""
+    asked = _read_asked(question)
+    counts = not load_word_list("counting").isdisjoint(asked.words)
+    return (counts or bool(asked.extremes)) and not count_negators(asked.words)
+
+
+def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
+    """Return the rows that answer a question about the most, the latest or the number of rows; None if there is no answer.
+
+    Only tables of whole documents are used, because a passage may lack some of the rows.
+    """
+    if not asks_about_rows(question):
+        return None
+    asked, tables = _read_asked(question), list_tables(candidates)
+    matches = [table.count_matches(asked.content) for table in tables]
+    nearest = [table for table, count in zip(tables, matches, strict=True) if count == max(matches)]
+    nearest = [table for table in nearest if _is_about(asked, table, candidates)]
+    found = [rows for table in nearest if (rows := _find_answering_rows(table, asked)) is not None]
+    # A column that the question names comes before a column that is the only one of its table to be compared.
+    found = [rows for rows in found if any(is_asked(name, asked.content) for name in split_cell(rows.column))] or found
+    return found[0] if len(found) == 1 else None
+
+
+def _is_about(asked: _Asked, table: Table, candidates: Sequence[Candidate]) -> bool:
+    """Return whether a question is about a table, which has a third of its words.
+
+    A superlative such as "cheapest" says what is compared. Then the table needs all words that it describes, and only the words
+    for the rows may be others: `Which outing is the cheapest?`
+    """
+    is_measured = bool(list_asked_measures(asked.words)) or any(one.measure is not None for one in asked.extremes)
+    if asked.extremes and is_measured:
+        is_described = table.count_matches(asked.described) == len(asked.described)
+        return is_described and may_name_rows(asked.content, table, candidates)
+    known = table.count_matches(asked.content)
+    return known > 0 and 3 * known >= len(asked.content)
+
+
+def _find_answering_rows(table: Table, asked: _Asked) -> RowsFound | None:
+    named = [row for row in table.rows if is_cell_named(split_cell(row.sentence.row[0]), asked.content)]
+    if len(named) == 1:
+        return None  # "last" may be a part of the name of a column, as in `the last service of Anna`
+    rows = [row for row in filter_rows(table, asked.content) if not named or row in named]
+    if asked.extremes:
+        return _find_extreme(table, rows, asked)
+    # The question names a single row, and does not count it: "How many seats does Anna have?"
+    is_count = 1 < len(rows) < len(table.rows) and len(rows) <= MAX_COUNTED
+    return RowsFound(tuple(rows), len(table.rows)) if is_count else None
+
+
+def _find_extreme(table: Table, rows: Sequence[Candidate], asked: _Asked) -> RowsFound | None:
+    """Return the rows with the most or the least. If the readings of the superlative give several answers, there is none.
+
+    An age comes before a date: the oldest member is not the one who joined first.
+    """
+    found = [one for extreme in asked.extremes if (one := _find_reading(table, rows, asked, extreme)) is not None]
+    of_numbers = [one for one in found if one.extreme in ("highest", "lowest")]
+    agree = len({tuple(map(id, one.rows)) for one in of_numbers or found}) == 1
+    return (of_numbers or found)[0] if agree else None
+
+
+def _find_reading(table: Table, rows: Sequence[Candidate], asked: _Asked, extreme: Superlative) -> RowsFound | None:
+    columns = _read_columns(table, extreme)
+    column = _choose_column(table, columns, asked, extreme)
+    if column is None:
+        return None
+    kept = set(map(id, rows))
+    known = [
+        (value, row)
+        for value, row in zip(columns[column].values, table.rows, strict=True)
+        if value is not None and id(row) in kept
+    ]
+    values = sorted({value for value, _ in known}, reverse=extreme.kind in ("highest", "latest"))[: asked.places]
+    found = tuple(row for value, row in known if value in values)
+    if not found or len(found) > max(MAX_EQUAL, asked.places):
+        return None
+    return RowsFound(found, len(rows), extreme.kind, table.columns[column])
+
+
+def _read_columns(table: Table, extreme: Superlative) -> dict[int, Column]:
+    numbers = range(1, len(table.columns))
+    if extreme.is_of_dates:
+        read = {at: read_dates(table.list_cells(at)) for at in numbers}
+    else:
+        read = {at: read_quantities(table.columns[at], table.list_cells(at)) for at in numbers}
+    return {at: column for at, column in read.items() if column is not None}
+
+
+def _choose_column(table: Table, columns: Columns, asked: _Asked, extreme: Superlative) -> int | None:
+    """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one."""
+    sought = list_asked_measures(asked.words)
+    if extreme.measure is not None and not extreme.is_of_dates:
+        columns = {at: one for at, one in columns.items() if measures(extreme.measure, table.columns[at], one)}
+    if extreme.is_of_dates:
+        sought = [extreme.measure or get_measure(DATE)]
+    left, is_said = list_nearest_columns(table.columns, columns, asked.words, sought)
+    if len(left) > 1 and extreme.measure is not None:
+        left, is_said = list_nearest_columns(
+            table.columns, {at: columns[at] for at in left}, asked.words, [extreme.measure]
+        )
+    if extreme.needs_name:
+        return left[0] if len(left) == 1 and is_said else None
+    is_certain = is_said or extreme.measure is not None or extreme.is_of_dates or not sought
+    return left[0] if len(left) == 1 and is_certain else None
+
+
+def _is_comparing_word(word: str) -> bool:
+    return is_measuring_word(word) or any(word in load_word_list(kind) for kind in (*EXTREMES, "counting"))

@@ -1,0 +1,81 @@
+"""Superlatives of a question: `the cheapest`, `least expensive`, `the three oldest`, and what each may compare."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from modules.llm_platform.domain.extractive.measures import (
+    BEGINNING,
+    OPPOSITE,
+    SIZE,
+    Direction,
+    Measure,
+    is_superlative,
+    list_comparisons,
+)
+from modules.llm_platform.domain.extractive.table_words import load_word_list
+from modules.llm_platform.domain.text.numbers import load_number_words
+
+Extreme = Literal["highest", "lowest", "latest", "earliest"]
+EXTREMES: Final[tuple[Extreme, ...]] = ("latest", "earliest", "lowest", "highest")
+MAX_PLACES: Final = 4  # rows of the best ones that are asked for
+
+
+class Superlative(NamedTuple):
+    """The most or the least of something: of dates, of a measure, or of a column that the question names.
+
+    `needs_name` is True if only a column is meant that the question names: `the largest quantity`.
+    """
+
+    kind: Extreme
+    measure: Measure | None = None
+    needs_name: bool = False
+
+    @property
+    def is_of_dates(self) -> bool:
+        return self.kind in ("latest", "earliest")
+
+
+def find_superlative(words: Sequence[str]) -> int:
+    """Return the place of the first superlative among folded words; their number if there is none."""
+    return next((at for at, word in enumerate(words) if is_superlative(word) or _list_named(word)), len(words))
+
+
+def list_readings(words: Sequence[str]) -> list[Superlative]:
+    """Return what the superlative in front may mean: `oldest` is the most of an age, or the earliest date."""
+    if not words:
+        return []
+    named = _list_named(words[0])
+    if is_superlative(words[0]):
+        compared = list_comparisons(words[0])
+        of_size = [one.direction for one in compared if one.measure.name == SIZE]  # `the largest quantity`
+        by_name = [
+            Superlative("highest" if direction == "more" else "lowest", needs_name=True) for direction in of_size
+        ]
+        return [*(_get_extreme(one.measure, one.direction) for one in compared), *named, *by_name]
+    compared = list_comparisons(words[1]) if len(words) > 1 else ()  # `least expensive`, `la plus chère`
+    is_more = named[0].kind == "highest"
+    return [
+        _get_extreme(one.measure, one.direction if is_more else OPPOSITE[one.direction]) for one in compared
+    ] or named
+
+
+def _list_named(word: str) -> list[Superlative]:
+    return [Superlative(kind) for kind in EXTREMES if word in load_word_list(kind)]
+
+
+def _get_extreme(measure: Measure, direction: Direction) -> Superlative:
+    if measure.name == BEGINNING:
+        return Superlative("latest" if direction == "more" else "earliest", measure)
+    return Superlative("highest" if direction == "more" else "lowest", measure)
+
+
+def read_places(words: Sequence[str]) -> int:
+    """Return how many rows are asked for: 3 in `the three cheapest`, and 0 in `the second cheapest`, which has no answer."""
+    if not load_word_list("ordinals").isdisjoint(words):
+        return 0
+    numbers = load_number_words()
+    before = [one for one, two in itertools.pairwise(words) if is_superlative(two) or _list_named(two) or one == "top"]
+    after = [two for one, two in itertools.pairwise(words) if one == "top"]
+    known = [int(numbers.get(word, word)) for word in (*before, *after) if numbers.get(word, word).isdigit()]
+    return known[0] if known and 1 <= known[0] <= MAX_PLACES else 1
