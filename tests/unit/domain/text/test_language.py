@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.text.data_files import load_data
-from modules.llm_platform.domain.text.language import detect_language, get_language_name, load_stop_words
+from modules.llm_platform.domain.text.language import (
+    detect_certain_language,
+    detect_language,
+    get_language_name,
+    load_stop_words,
+)
 from modules.llm_platform.domain.text.tokens import split_words
 
 QUESTIONS = {
@@ -70,6 +75,15 @@ def test_any_text_has_a_known_language_or_none(text: str) -> None:
     """Whatever comes, surrogates included, the answer is a subtag that has a name, or None."""
     found = detect_language(text)
     assert found is None or found in load_data("language_names")
+
+
+def test_a_table_of_times_has_no_certain_language() -> None:
+    """The units and `n/a` are function words of other languages."""
+    table = "| Tom | 7 min 31 s | n/a |\n| Owen | 7 min 20 s | n/a |\n| Ben | 7 min 02 s | n/a |\n"
+    assert detect_certain_language(table) is None
+    assert (
+        detect_certain_language("The ferry that the island was known for is not there, and it has no bridge.") == "en"
+    )
 
 
 def test_only_the_beginning_of_a_long_text_is_read() -> None:

@@ -75,13 +75,14 @@ def detect_language(text: str) -> str | None:
 def detect_certain_language(text: str) -> str | None:
     """Return the language of a text in other letters than Latin, or with MIN_CERTAIN_WORDS of its function words; else None.
 
-    A table, code or a short excerpt has too few of them: one "de" in a name makes no French text.
+    A table, code or a short excerpt has too few of them: one "de" in a name makes no French text. Single letters do not count:
+    in a table of times, `s` is a unit and no Czech word.
     """
     language = detect_language(text)
     if language is None or language == detect_language_of_script(text):
         return language
     counts = _count_words(text[:MAX_DETECT_CHARS].lower())
-    found = sum(times for word, times in counts.items() if word in _load_stop_words(language))
+    found = sum(times for word, times in counts.items() if len(word) > 1 and word in _load_stop_words(language))
     return language if found >= MIN_CERTAIN_WORDS else None
 
 
