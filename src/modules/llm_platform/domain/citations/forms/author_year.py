@@ -18,7 +18,7 @@ _YEAR = re.compile(rf"(?<![\w/.-])({YEAR})(?![\w/-])")
 _IN_PARENTHESES = re.compile(rf"[(\[]\s*({YEAR})")
 _ADDRESS = re.compile(r"https?://\S+")
 _CITED = re.compile(
-    rf"(?P<author>.{{2,120}}?)[,\s]*(?P<years>{YEAR}(?:\s*,\s*{YEAR}){{0,5}})(?P<rest>\s*[,:].{{0,60}})?\s*\Z"
+    rf"(?P<author>.{{2,120}}?)[,\s]{{0,8}}(?P<years>{YEAR}(?:\s*,\s*{YEAR}){{0,5}})(?P<rest>\s*[,:].{{0,60}})?\s*\Z"
 )
 _LEAD = re.compile(r"(?:see|e\.g\.|cf\.|also|as in|vgl\.|siehe|z\. ?B\.|voir)[,:]?\s+(?:also\s+)?", re.I)
 _PAGES = re.compile(r"[,:]\s*(?:(?:p{1,2}\.|S\.|para\.|ch\.|chap\.|sec\.)\s*)?[\d–-]+", re.I)
