@@ -15,11 +15,8 @@ from modules.llm_platform.application.services.answer_service import AnswerOptio
 from modules.llm_platform.application.services.doctor_service import DoctorService, IndexCheck, SearchProviderCheck
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.seal_service import SealTools
-from modules.llm_platform.application.services.verification_service import (
-    ReadCitations,
-    VerificationOptions,
-    VerificationService,
-)
+from modules.llm_platform.application.services.verification_service import VerificationService
+from modules.llm_platform.application.verification.text_verification import ReadCitations, VerificationOptions
 from modules.llm_platform.domain.dtos.sealed_dtos import CheckerStamp, SealedAnswer
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS

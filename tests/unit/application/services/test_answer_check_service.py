@@ -20,8 +20,9 @@ from modules.llm_platform.application.services.answer_check_service import (
     AnswerCheckService,
     EvidenceCounts,
 )
-from modules.llm_platform.application.services.verification_service import VerificationOptions, VerificationService
+from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.verification.given_material import collect_given
+from modules.llm_platform.application.verification.text_verification import VerificationOptions
 from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
 from modules.llm_platform.domain.citations.forms.cited_text import CitedText, GivenSource
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
@@ -219,7 +220,7 @@ async def test_sentences_that_are_not_reached_in_time_are_unchecked(cited: str) 
 
 def test_a_comparison_ends_before_the_client_stops_waiting() -> None:
     checks = build_answer_checks(Settings.without_environment(), read_nothing, None, MemoryMetrics())
-    assert checks._verification._options.timeout_s == CHECK_TIMEOUT_S * COMPARING_SHARE < checks._timeout_s
+    assert checks._verification._tools.options.timeout_s == CHECK_TIMEOUT_S * COMPARING_SHARE < checks._timeout_s
 
 
 async def read_nothing(text: str, given: Sequence[GivenSource]) -> CitedText:

@@ -12,15 +12,12 @@ from tests.fakes.support_model import FakeSupportModel
 from tests.support.cases import for_each
 from tests.support.virtual_time import in_virtual_time
 
-from modules.llm_platform.application.services.verification_service import (
-    MAX_CITED_SOURCES,
-    SENTENCES_AT_ONCE,
-    VerificationOptions,
-    VerificationService,
-)
+from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
-from modules.llm_platform.application.verification.sentence_check import SentenceCheck
+from modules.llm_platform.application.verification.sentence_check import MAX_CITED_SOURCES, SentenceCheck
 from modules.llm_platform.application.verification.source_reading import MAX_CONCURRENT_READS
+from modules.llm_platform.application.verification.text_comparison import SENTENCES_AT_ONCE
+from modules.llm_platform.application.verification.text_verification import VerificationOptions
 from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 from modules.llm_platform.domain.concurrency.page_allowance import MAX_PAGES_OF_HOST
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError, run_stoppable

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+from modules.llm_platform.application.research.check.verification import count_changed
 from modules.llm_platform.application.research.find.found import Found
 from modules.llm_platform.application.research.find.read_pages import ReadCounts
 from modules.llm_platform.application.research.find.search import list_providers
@@ -72,9 +73,7 @@ def _describe_run(
         providers=tuple(dict.fromkeys(name for answer in answers for name in list_providers(answer))),
         language=run.language,
         truncated_tokens=synthesis.truncated_tokens,
-        verdicts_changed=sum(
-            citation.checked_by == "model" and citation.verdict != citation.word_verdict for citation in citations
-        ),
+        verdicts_changed=count_changed(citations),
         uncited_sentences=len(uncited),
         uncited=tuple(TextSpan(start=start, end=end) for start, end in uncited),
         pages_read=reads.read,

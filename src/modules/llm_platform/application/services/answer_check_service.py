@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
-from modules.llm_platform.application.services.verification_service import VerificationService, has_late_sentences
+from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.verification.given_material import link_named_addresses
+from modules.llm_platform.application.verification.text_verification import has_late_sentences
 from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded

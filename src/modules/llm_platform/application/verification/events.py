@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, get_args
 
 from pydantic import BaseModel
@@ -39,6 +39,7 @@ class TextVerified(_Event, frozen=True):
 
 
 VerificationEvent = Started | SourcesNamed | Read | SentenceVerified | TextVerified | Failed
+EmitEvent = Callable[[VerificationEvent], None]
 
 VERIFICATION_EVENT_TYPES: Final[Mapping[str, type[VerificationEvent]]] = {
     event.model_fields["type"].default: event for event in get_args(VerificationEvent)

@@ -19,9 +19,17 @@ from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkSt
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
+from modules.llm_platform.domain.exceptions import VerificationError
 from modules.llm_platform.domain.text.sentences import Span
 
 MAX_SENTENCES: Final = 3000  # sentences of one text
+MAX_CITED_SOURCES: Final = 50  # sources of one sentence
+MAX_CITATIONS: Final = 3000  # comparisons of a sentence with a source
+TOO_MANY_SENTENCES: Final = "The text has {count} sentences, and at most {most} are checked: divide it"
+TOO_MANY_CITED: Final = (
+    "A sentence of the text cites {count} sources, and at most {most} are compared with one: cite fewer"
+)
+TOO_MANY_CITATIONS: Final = "The text asks for {count} comparisons with sources, and at most {most} are made: divide it"
 # The verdict of a sentence is the best of its citations: one of two sources is enough.
 _BEST: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 1, "partial": 2, "supported": 3}
 
@@ -63,11 +71,18 @@ class SentenceCheck:
         self._settled: set[int] = set()
         self._late: set[int] = set()  # positions of sentences that were not compared in time
 
-    @property
-    def citations(self) -> int:
-        """The number of comparisons: each sentence with each source that it may cite."""
-        alone = sum(len(sentence.cited) for sentence in self.answer.sentences)
-        return alone + sum(len(markers.sentences) * len(markers.numbers) for markers in self.answer.trailing)
+    def require_bounded(self) -> None:
+        """Raise VerificationError for a text that asks for more comparisons than its length lets expect."""
+        sentences = self.answer.sentences
+        cited = [len(sentence.cited) for sentence in sentences]
+        by_shared_markers = sum(len(markers.sentences) * len(markers.numbers) for markers in self.answer.trailing)
+        for count, most, message in (
+            (len(sentences), MAX_SENTENCES, TOO_MANY_SENTENCES),
+            (max(cited, default=0), MAX_CITED_SOURCES, TOO_MANY_CITED),
+            (sum(cited) + by_shared_markers, MAX_CITATIONS, TOO_MANY_CITATIONS),
+        ):
+            if count > most:
+                raise VerificationError(message.format(count=count, most=most))
 
     @property
     def late_sentences(self) -> int:

@@ -5,7 +5,7 @@ A citation that the judge does not decide keeps the verdict of the words. If the
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -114,6 +114,11 @@ async def verify(
         reason = UNREADABLE if missing == len(asked) else INCOMPLETE.format(count=missing, all=len(asked))
         degraded = (*degraded, Degraded(component=verification.judge.name, reason=reason))
     return Verified(citations, judgment.spent, (*judgment.degraded, *degraded), has_failed)
+
+
+def count_changed(citations: Iterable[Citation]) -> int:
+    """Return on how many citations the judge decided otherwise than the comparison of words."""
+    return sum(citation.checked_by == "model" and citation.verdict != citation.word_verdict for citation in citations)
 
 
 def _apply_verdicts(
