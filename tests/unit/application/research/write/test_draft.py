@@ -70,7 +70,7 @@ async def test_a_sentence_waits_for_the_page_that_is_being_read(compared: list[s
     """It is compared once, and the judge is never asked about a quote that the page replaces."""
     reading, judge = ScriptedReading(comes=True), RecordingJudge()
     draft = make_draft(FakeSynthesizer(), (EXCERPT,), reading=reading)
-    draft.early = judge
+    draft.comparison.early = judge
     await draft.feed(FIRST)
     assert not compared
     assert not judge.asked
@@ -88,7 +88,7 @@ async def test_a_sentence_whose_page_never_comes_is_checked_against_the_excerpt(
     judge = RecordingJudge()
     reading = ScriptedReading(comes=False)
     draft = make_draft(FakeSynthesizer(), (EXCERPT,), reading=reading)
-    draft.early = judge
+    draft.comparison.early = judge
     await draft.feed(FIRST)
     await draft.finish()
     checked = await draft.check_words()

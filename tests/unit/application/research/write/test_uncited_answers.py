@@ -9,7 +9,8 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
 from tests.support.written_answers import shown_text, write_answer
 
-from modules.llm_platform.application.research.write.draft import PREPARED_IN_THREAD_CHARS, Draft
+from modules.llm_platform.application.research.write.draft import Draft
+from modules.llm_platform.application.research.write.draft_comparison import PREPARED_IN_THREAD_CHARS
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.research.write.writing import NOTHING_CITED, UNCITED
 from modules.llm_platform.domain.dtos.source_dtos import Source

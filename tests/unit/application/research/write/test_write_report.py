@@ -13,7 +13,8 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
 from tests.support.written_answers import shown_text, write_answer
 
-from modules.llm_platform.application.research.write.draft import PREPARED_IN_THREAD_CHARS, Draft
+from modules.llm_platform.application.research.write.draft import Draft
+from modules.llm_platform.application.research.write.draft_comparison import PREPARED_IN_THREAD_CHARS, DraftComparison
 from modules.llm_platform.application.research.write.writing import CUT, CUT_LATE, NOTHING_CITED, REPEATED
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisToken
@@ -129,7 +130,7 @@ async def test_long_pages_do_not_hold_up_other_researches(
 ) -> None:
     """They are prepared and checked off the event loop, short ones on it, where no thread need be waited for."""
     monkeypatch.setattr(Watched, "threads", [])
-    monkeypatch.setattr(f"{Draft.__module__}.CitationChecker", Watched)
+    monkeypatch.setattr(f"{DraftComparison.__module__}.CitationChecker", Watched)
     # A text that no other test writes: the verdict on one that was checked before is remembered.
     text = f"{CLAIM} [1]. Nobody else says so."
     await write_answer(FakeSynthesizer(text), sources, questions=QUESTIONS)
@@ -157,7 +158,7 @@ def preparation(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[SlowPreparatio
     for name in ("begun", "let_go"):
         monkeypatch.setattr(SlowPreparation, name, threading.Event(), raising=False)
     monkeypatch.setattr(SlowPreparation, "error", None, raising=False)
-    monkeypatch.setattr(f"{Draft.__module__}.CitationChecker", SlowPreparation)
+    monkeypatch.setattr(f"{DraftComparison.__module__}.CitationChecker", SlowPreparation)
     yield SlowPreparation
     SlowPreparation.let_go.set()
 

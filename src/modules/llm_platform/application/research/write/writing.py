@@ -92,7 +92,7 @@ async def _judge(draft: Draft, text: str, *, is_fallback: bool) -> None:
     """
     if draft.writers.verification is None:
         return
-    early = draft.early
+    early = draft.comparison.early
     if early is not None:
         await (early.aclose() if is_fallback else early.finish())
         draft.spent, draft.degraded = draft.spent + early.spent, draft.degraded + early.degraded
