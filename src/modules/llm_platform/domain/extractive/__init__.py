@@ -4,8 +4,8 @@
 2. `blocks` and `sentences` split the text of each source into sentences.
 3. `candidates` matches each sentence with the terms, and `scoring` turns the matches into scores.
 4. `selection.choose_by_words` chooses a few sentences. With models, `reading.choose_by_reading` may change the choice.
-5. `selection.make_quotes` orders the chosen sentences, and `rendering` writes them as Markdown. `report` does both for the
-   passages of a report.
+5. `selection.make_quotes` orders the chosen sentences, and `rendering` writes them as Markdown. For a report,
+   `report_passages` chooses whole passages, and `report` divides them among its sections.
 
 `named_document` and `tables` answer two special kinds of questions from the same candidates.
 """
