@@ -428,13 +428,13 @@ async def test_a_long_answer_is_compared_in_linear_time() -> None:
 async def test_comparing_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time counts for the comparison with the file too."""
     seal = make_seals().open(await sealed_answers.seal_answer())
-    found = rederivation._Comparison.list_uncited
+    found = rederivation._UncitedSentences.list_derived
 
     def stop(self: Any) -> Any:
         self._signal.stop()
         return found(self)
 
-    monkeypatch.setattr(rederivation._Comparison, "list_uncited", stop)
+    monkeypatch.setattr(rederivation._UncitedSentences, "list_derived", stop)
     with pytest.raises(SealError, match="in time"):
         await rederivation.rederive(seal, None)
 

@@ -1,0 +1,93 @@
+"""What this program finds in the text of a sealed answer: by the words alone, and with its support model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from modules.llm_platform.application.seals.trailing_markers import Place, TrailingMarkers, find_added_markers
+from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.citations.compare.meaning import Doubt
+from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
+from modules.llm_platform.domain.concurrency.stoppable import StopSignal
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.sealed_dtos import MAX_SEALED_CITATIONS
+from modules.llm_platform.domain.text.sentences import Span
+
+
+@dataclass(frozen=True, slots=True)
+class ByWords:
+    """What the comparison of words finds.
+
+    - `doubts` are what the words leave to a support model.
+    - `is_read` is True if the file has verdicts of a support model. `needs_model` is also True if a model decides which sentence
+      a marker cites.
+    """
+
+    text: AnswerText
+    checked: CheckedAnswer
+    trailing: TrailingMarkers
+    doubts: Sequence[Doubt]
+    is_read: bool
+    needs_model: bool
+
+
+def compare_words_alone(response: ResearchResponse, checker: CitationChecker, signal: StopSignal) -> ByWords:
+    text = read_answer(response.synthesis, response.metadata.language)
+    if added := find_added_markers(response, text):
+        text = read_answer(response.synthesis, response.metadata.language, added)
+    checked, trailing = checker.check_text(text), TrailingMarkers(text, signal)
+    is_read = any(citation.checked_by == "encoder" for citation in response.citations)
+    differing = {get_place(one) for one in checked.citations} ^ {get_place(one) for one in response.citations}
+    needs_model = is_read or any(map(trailing.may_cite, differing))
+    doubts = checker.doubts.list_open(MAX_SEALED_CITATIONS) if needs_model else ()
+    return ByWords(text, checked, trailing, doubts, is_read, needs_model)
+
+
+class Findings:
+    """The citations and the statements without one that this program finds.
+
+    - `words` are the citations by the words alone, and `read` those with the verdicts of a support model; empty without one.
+    - `has_model` is True if a support model read everything that the words leave to it.
+    """
+
+    def __init__(self, by_words: ByWords, by_model: CheckedAnswer | None, *, is_degraded: bool) -> None:
+        """`by_model` is None without a support model. `is_degraded` is True if it could not read everything."""
+        self.by_words, self.by_model = by_words, by_model
+        self.words = {get_place(citation): citation for citation in by_words.checked.citations}
+        self.read = {get_place(citation): citation for citation in by_model.citations} if by_model else {}
+        self.has_model = by_model is not None and not is_degraded
+        self._doubts = {(doubt.key.claim, doubt.key.source): doubt for doubt in by_words.doubts}
+        self._said = {(sentence.start, sentence.end): sentence for sentence in by_words.text.sentences}
+
+    @property
+    def lacks_model(self) -> bool:
+        """True if a support model gave verdicts of the file, and none reads everything here."""
+        return self.by_words.is_read and not self.has_model
+
+    @property
+    def trailing(self) -> TrailingMarkers:
+        return self.by_words.trailing
+
+    def find_sentence(self, span: Span) -> AnswerSentence | None:
+        return self._said.get(span)
+
+    def find_doubt(self, place: Place) -> Doubt | None:
+        """Return what a support model may decide; None where it reads nothing."""
+        sentence = self._said.get(place[:2])
+        return self._doubts.get((sentence.claim if sentence else "", place[2]))
+
+    def is_certain(self, place: Place) -> bool:
+        """Return whether the words find a citation that no support model takes away."""
+        if place not in self.words:
+            return False
+        return self.find_doubt(place) is None or (self.has_model and place in self.read)
+
+    @cached_property
+    def certain_spans(self) -> frozenset[Span]:
+        """The sentences with a certain citation."""
+        return frozenset(place[:2] for place in self.words if self.is_certain(place))
+
+
+def get_place(citation: Citation) -> Place:
+    return citation.start, citation.end, citation.source_index
