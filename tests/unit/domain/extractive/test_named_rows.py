@@ -143,6 +143,15 @@ def test_the_other_rows_with_the_same_name_are_shown_too() -> None:
     assert _first_cells(add_rows_alike([rows[0]], groups)) == ["AB 12 C"]
 
 
+@for_each("question", ["Is the Golf older than Moe's car?", "Who has driven more, Moe or Will Lund?"])
+def test_both_sides_of_a_comparison_are_shown(question: str) -> None:
+    asked = read_question(question, "en")
+    rows = candidates_in(CARS, asked)
+    for chosen in (rows[0], rows[2]):
+        shown = add_rows_alike([chosen], group_named_rows(asked, rows))
+        assert sorted(_first_cells(shown)) == ["AB 12 C", "XY 7"]
+
+
 def test_several_rows_with_a_name_are_told_from_one() -> None:
     rows = [["Anna", "Hall A"], ["Bella", "Hall B"], ["Carla", "Hall B"]]
     assert names_several(read_question("What is kept in Hall B?", "en"), rows)

@@ -36,7 +36,7 @@ def find_named_rows(question: Question, candidates: Sequence[Candidate]) -> list
         return []
     content = tuple(word for word in list_content(question) if word not in load_word_list("counting"))
     rows = [one for one in candidates if one.sentence.row and _matches_whole_question(one, content)]
-    tables = {(one.rank, one.sentence.columns) for one in rows}
+    tables = set(map(_get_table, rows))
     return rows if len(tables) == 1 and len(rows) <= MAX_EQUAL else []
 
 
@@ -65,7 +65,7 @@ def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) ->
     by_table: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
     for one in candidates:
         if one.sentence.row:
-            by_table.setdefault((one.rank, one.sentence.columns), []).append(one)
+            by_table.setdefault(_get_table(one), []).append(one)
     others: set[int] = set()
     for rows in by_table.values():
         counts = Counter(cell for row in rows for cell in set(row.sentence.row))
@@ -119,20 +119,35 @@ def group_named_rows(question: Question, candidates: Sequence[Candidate]) -> lis
     tables: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
     for one in candidates:
         if one.sentence.row and one.own_credits:
-            tables.setdefault((one.rank, one.sentence.columns), []).append(one)
+            tables.setdefault(_get_table(one), []).append(one)
     groups = [group for rows in tables.values() for group in _group_rows(rows, asked)]
     return sorted(groups, key=lambda group: (-len(group.words), len(group.rows)))
 
 
 def add_rows_alike(chosen: Sequence[Candidate], groups: Sequence[NamedRows]) -> list[Candidate]:
-    """Add the rows that the question names by the same words as a chosen row: `Which boats are kept in Hall B?` lists all."""
+    """Add the rows that the question names by the same words as a chosen row: `Which boats are kept in Hall B?` lists all.
+
+    A question that compares rows names each by words of its own: `Is Anna longer than Carla?` needs both.
+    """
     found = list(chosen)
     for group in groups:
+        rows = [*group.rows, *_list_compared(group, groups)]
         places = [found.index(row) for row in group.rows if row in found]
         if places:
-            others = [one for one in found if one not in group.rows]
-            found = [*others[: places[0]], *group.rows, *others[places[0] :]]
+            others = [one for one in found if one not in rows]
+            found = [*others[: places[0]], *rows, *others[places[0] :]]
     return found
+
+
+def _list_compared(group: NamedRows, groups: Sequence[NamedRows]) -> list[Candidate]:
+    """Return the rows of the same table that other words of the question name, if these and the group name one row each."""
+    single = [one for one in groups if len(one.rows) == 1] if len(group.rows) == 1 else []
+    table = _get_table(group.rows[0])
+    return [one.rows[0] for one in single if not one.words & group.words and _get_table(one.rows[0]) == table]
+
+
+def _get_table(row: Candidate) -> tuple[int, tuple[str, ...]]:
+    return row.rank, row.sentence.columns
 
 
 class _Asked:
