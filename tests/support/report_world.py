@@ -18,6 +18,7 @@ from modules.llm_platform.application.research.find import plan_prompt, round_qu
 from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.parts import ResearchParts
 from modules.llm_platform.application.research.quick import QuickResearch
+from modules.llm_platform.application.research.quick_tools import QuickTools
 from modules.llm_platform.application.research.report import queries, rank, summarize
 from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
@@ -231,7 +232,7 @@ class World:
     def service(self) -> ResearchService:
         extractive = ExtractiveSynthesizer()
         search = WebSearchService(self.web)
-        quick = QuickResearch(search, extractive, extractive)
+        quick = QuickResearch(QuickTools(search, extractive, extractive))
         parts = ResearchParts(quick, self.reporter(), self.follow_ups)
         return ResearchService(parts, MemoryCache(100))
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass, fields
 from functools import cache, partial
 from hashlib import sha256
 
+from modules.llm_platform.application.research.find.plan import SearchPlanner
 from modules.llm_platform.application.research.find.read_pages import ReadOptions
 from modules.llm_platform.application.research.follow_up import UNDERSTAND_TIMEOUT_S, FollowUps
 from modules.llm_platform.application.research.parts import ResearchParts, ResearchVariants
-from modules.llm_platform.application.research.quick import QuickResearch, ResearchOptions
+from modules.llm_platform.application.research.quick import QuickResearch
+from modules.llm_platform.application.research.quick_tools import QuickTools, ResearchOptions
 from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
 from modules.llm_platform.application.research.structured_output import StructuredOutput
@@ -99,26 +101,29 @@ def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool
         output = StructuredOutput(
             llm, context_tokens=models.context_tokens, price=price, support_model=tools.support_model
         )
-    quick = _build_quick_research(tools, models, planner, models.settings.CACHE_TTL_S if is_stored else 0.0)
+    quick = QuickResearch(_build_quick_tools(tools, models, planner, models.settings.CACHE_TTL_S if is_stored else 0.0))
     return ResearchParts(quick, tools.resources.closing(reporter), follow_ups, output)
 
 
-def _build_quick_research(
+def _build_quick_tools(
     tools: AnswerTools, models: LanguageModels, planner: ILLMProvider | None, cache_ttl_s: float
-) -> QuickResearch:
-    return QuickResearch(
+) -> QuickTools:
+    return QuickTools(
         search=tools.search,
         writer=tools.build_synthesizer(models, cache_ttl_s),
         fallback=tools.fallback,
-        planner=planner,
-        options=build_research_options(models.settings, cache_ttl_s),
-        plans=tools.shared.cache("plans", ResearchPlan),
+        planner=SearchPlanner(
+            planner,
+            plans=tools.shared.cache("plans", ResearchPlan),
+            round_answers=tools.shared.cache("rounds", RoundAnswer),
+            ttl_s=cache_ttl_s,
+            models=models.version,
+        ),
+        pages=tools.pages,
         judge=build_research_judge(tools.build_judge, tools.verdicts, models, cache_ttl_s),
-        reader=tools.pages,
-        models=models.version,
-        round_answers=tools.shared.cache("rounds", RoundAnswer),
-        begin_loading=models.begin_loading,
         support_model=tools.support_model,
+        options=build_research_options(models.settings),
+        load_models=models.begin_loading,
     )
 
 
@@ -164,12 +169,11 @@ def compute_follow_up_timeout_s(settings: Settings) -> float:
     return compute_first_token_timeout_s(settings, is_local=True) if has_local_model(settings) else UNDERSTAND_TIMEOUT_S
 
 
-def build_research_options(settings: Settings, plan_ttl_s: float) -> ResearchOptions:
+def build_research_options(settings: Settings) -> ResearchOptions:
     return ResearchOptions(
         timeout_s=compute_research_timeout_s(settings),
         results_per_search=settings.SEARCH_MAX_RESULTS,
         max_tokens=settings.LLM_MAX_TOKENS,
-        plan_ttl_s=plan_ttl_s,
         reading=ReadOptions(settings.READ_PAGES, settings.READ_S),
         judges_supported=settings.CITATION_JUDGE == "all",
         model_ends_rounds=not has_local_model(settings),

@@ -7,7 +7,8 @@ from tests.support.report_world import QUESTION, Web, World, answer_of
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.application.research.find.read_pages import ReadOptions
 from modules.llm_platform.application.research.parts import ResearchParts
-from modules.llm_platform.application.research.quick import QuickResearch, ResearchOptions
+from modules.llm_platform.application.research.quick import QuickResearch
+from modules.llm_platform.application.research.quick_tools import QuickTools, ResearchOptions
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.research_service import ResearchService
@@ -51,14 +52,14 @@ async def test_a_source_has_the_date_of_its_page(
     """The date of the search result is for a page that states none. The styles of citations take it from `raw_results`."""
     web, extractive = DatedWeb(of_page, of_result), ExtractiveSynthesizer()
     world = World(web)
-    quick = QuickResearch(
+    tools = QuickTools(
         WebSearchService(web),
         extractive,
         extractive,
+        pages=PageService(web),
         options=ResearchOptions(reading=ReadOptions(seconds=5.0)),
-        reader=PageService(web),
     )
-    service = ResearchService(ResearchParts(quick, world.reporter(), world.follow_ups), MemoryCache(10))
+    service = ResearchService(ResearchParts(QuickResearch(tools), world.reporter(), world.follow_ups), MemoryCache(10))
     request = ResearchRequest.model_validate({"query": QUESTION, "depth": depth})
     events: list[ResearchEvent] = [event async for event in service.stream(request)]
     answer = answer_of(events)

@@ -59,7 +59,7 @@ def make_late_judge(*, is_free: bool) -> FakeCitationJudge:
 @in_virtual_time
 async def test_a_late_plan(is_free: bool, cost_usd: float | None) -> None:
     run = Run(request=ResearchRequest(query=QUESTION, depth="deep"), request_id="r", detected="en")
-    planned = await SearchPlanner(make_late_model(is_free=is_free), timeout_s=1.0).plan(run)
+    planned = await SearchPlanner(make_late_model(is_free=is_free)).plan(run, timeout_s=1.0)
     assert planned.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
 
 

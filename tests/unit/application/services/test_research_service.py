@@ -15,9 +15,11 @@ from tests.support.report_world import Web, World
 from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.application.research.find.plan import SearchPlanner
 from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.parts import ResearchParts
-from modules.llm_platform.application.research.quick import QuickResearch, ResearchOptions
+from modules.llm_platform.application.research.quick import QuickResearch
+from modules.llm_platform.application.research.quick_tools import QuickTools, ResearchOptions
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
@@ -89,11 +91,15 @@ def service(
 ) -> ResearchService:
     extractive = ExtractiveSynthesizer()
     writer = LLMSynthesizer(llm, context_tokens=32_000) if llm else extractive
-    quick_research = QuickResearch(
-        WebSearchService(library or Library()), writer, extractive, llm, ResearchOptions(timeout_s=timeout_s)
+    tools = QuickTools(
+        WebSearchService(library or Library()),
+        writer,
+        extractive,
+        SearchPlanner(llm),
+        options=ResearchOptions(timeout_s=timeout_s),
     )
     follow_ups = FollowUps(MemoryCache(100), jobs, llm)
-    parts = ResearchParts(quick_research, World(Web({})).reporter(), follow_ups)
+    parts = ResearchParts(QuickResearch(tools), World(Web({})).reporter(), follow_ups)
     return ResearchService(parts, MemoryCache(100), metrics, jobs)
 
 
@@ -137,10 +143,10 @@ async def test_libraries_of_the_writer_load_while_the_search_runs() -> None:
     """Once for each run, before the search has its results."""
     library, extractive = Library(), ExtractiveSynthesizer()
     asked: list[int] = []
-    quick = QuickResearch(
-        WebSearchService(library), extractive, extractive, begin_loading=lambda: asked.append(len(library.asked))
+    tools = QuickTools(
+        WebSearchService(library), extractive, extractive, load_models=lambda: asked.append(len(library.asked))
     )
-    parts = ResearchParts(quick, World(Web({})).reporter(), FollowUps(MemoryCache(100)))
+    parts = ResearchParts(QuickResearch(tools), World(Web({})).reporter(), FollowUps(MemoryCache(100)))
     await ResearchService(parts, MemoryCache(100)).research(ResearchRequest(query=QUESTION))
     assert asked == [0]
 

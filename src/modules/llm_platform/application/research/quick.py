@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from copy import copy
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Self
-
-from cachetools import TTLCache
+from collections.abc import Sequence
+from dataclasses import replace
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.budget import Price
 from modules.llm_platform.application.research.check.verification import Verification
 from modules.llm_platform.application.research.find.files import FilesSearch, OpenedFiles
 from modules.llm_platform.application.research.find.found import Found, Writers, announce_sources
-from modules.llm_platform.application.research.find.plan import SearchPlanner
-from modules.llm_platform.application.research.find.read_pages import (
-    DEFAULT_READING,
-    PageReads,
-    ReadOptions,
-    SourcesBeingRead,
-)
-from modules.llm_platform.application.research.find.round_queries import AskModel, RoundModel, ask_model, cache_model
+from modules.llm_platform.application.research.find.read_pages import PageReads, SourcesBeingRead
 from modules.llm_platform.application.research.find.rounds import (
     FurtherRounds,
     get_round_limits,
     select_ledger_questions,
 )
 from modules.llm_platform.application.research.find.search import (
+    SearchResults,
     fuse_results,
     list_raw_results,
     number_sources,
@@ -37,22 +26,15 @@ from modules.llm_platform.application.research.find.search import (
     search_further,
     wrap_linked_results,
 )
-from modules.llm_platform.application.research.quick_estimate import QuickLimits, estimate_quick
+from modules.llm_platform.application.research.quick_estimate import estimate_quick
+from modules.llm_platform.application.research.quick_tools import QuickTools
 from modules.llm_platform.application.research.response import build_response, write_nothing_found
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.structured_output import compute_output_seconds
 from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.application.research.write.writing import write_and_check
-from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim
-from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts, ResearchPlan, RoundAnswer
+from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
-from modules.llm_platform.domain.ports.cache import ICache
-from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
-from modules.llm_platform.domain.ports.llm import ILLMProvider
-from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.domain.ports.support_model import ISupportModel
-from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
-from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.research.follow_up import has_content_words
 
 log = logging.getLogger(__name__)
@@ -62,124 +44,52 @@ MAX_SOURCES = 20  # up to 30 are found; the last ones cost tokens and are seldom
 RESERVE_SHARE = 0.1  # the share of the time limit that is kept for the fallback, at most RESERVE_MAX_S
 RESERVE_MAX_S = 3.0
 PLAN_SHARE = 0.3  # the share of the time limit that the model may take to plan
-NOT_JUDGED_AGAIN_S = 600.0  # claims of a late call are not judged again for this long, because each call costs
-MAX_LATE_CLAIMS = 1000
 MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # a whole answer waits this share of its writing time
 
 
-@dataclass(frozen=True, slots=True)
-class ResearchOptions:
-    """Settings of shallow and deep runs.
-
-    - `timeout_s` is the time limit of one run, in seconds.
-    - `results_per_search` is the number of results of one search.
-    - `max_tokens` limits the length of one answer.
-    - `plan_ttl_s` is how long a deep plan is cached, in seconds; 0 caches none.
-    - `reading` says how many pages are read, and for how long.
-    - `judges_supported` is True if the judge also verifies citations that the comparison of words supports.
-    - `model_ends_rounds` is True if the further rounds end when the model says that nothing is missing.
-    """
-
-    timeout_s: float = 120.0
-    results_per_search: int = 10
-    max_tokens: int = DEFAULT_MAX_TOKENS
-    plan_ttl_s: float = 0.0
-    reading: ReadOptions = DEFAULT_READING
-    judges_supported: bool = False
-    model_ends_rounds: bool = False
-
-
-def load_nothing() -> None:
-    """The default of `begin_loading`, if nothing has to be loaded."""
-
-
 class QuickResearch:
-    """Answers questions from search results and the best of their pages.
+    """Answers questions from search results and the best of their pages, with one set of tools.
 
     A shallow run makes one search, a deep run up to three at once.
-
-    - `writer` writes the answer. If it fails, `fallback` writes it.
-    - `plans` caches the searches of deep runs, and `round_answers` caches the model's queries for further rounds. None
-      caches nothing.
-    - `models` names the models that plan. It is part of the keys of both caches.
-    - `reader` reads pages. Without it, answers cite the excerpts of the search engines.
-    - `begin_loading` is called when the first search begins, and loads slow libraries in the background.
-    - `support_model` decides what the comparison of words leaves in doubt. It is loaded only if a language model writes.
     """
 
-    def __init__(
-        self,
-        search: IWebSearchProvider,
-        writer: ISynthesizer,
-        fallback: ISynthesizer,
-        planner: ILLMProvider | None = None,
-        options: ResearchOptions | None = None,
-        plans: ICache[ResearchPlan] | None = None,
-        judge: ICitationJudge | None = None,
-        reader: IPageReader | None = None,
-        models: str = "",
-        round_answers: ICache[RoundAnswer] | None = None,
-        begin_loading: Callable[[], None] = load_nothing,
-        support_model: ISupportModel | None = None,
-    ) -> None:
-        self._options = options = options or ResearchOptions()
-        self._planner = SearchPlanner(planner, options.timeout_s * PLAN_SHARE, plans, options.plan_ttl_s, models)
-        self._round_model: RoundModel | None = None
-        if planner is not None:
-            ask: AskModel = partial(ask_model, planner)
-            if round_answers is not None and options.plan_ttl_s > 0:
-                ask = cache_model(ask, round_answers, options.plan_ttl_s, models or planner.name)
-            self._round_model = RoundModel(ask, planner.is_free)
-        self._begin_loading = begin_loading
-        self._support_model = support_model
-        self._search = search
-        self._reader = reader
-        self._writer = writer
-        self._fallback = fallback
-        self._judge = judge
-        self._late_claims: TTLCache[tuple[str, CitedClaim], bool] = TTLCache(MAX_LATE_CLAIMS, NOT_JUDGED_AGAIN_S)
+    def __init__(self, tools: QuickTools) -> None:
+        self._tools = tools
 
-    def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> Self:
+    def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> QuickResearch:
         """Return a copy that searches these files. With `beside_sources`, it searches the other sources too."""
-        other = copy(self)
-        other._search = FilesSearch(files, self._search if beside_sources else None)
-        return other
+        search = FilesSearch(files, self._tools.search if beside_sources else None)
+        return QuickResearch(replace(self._tools, search=search))
 
     def end(self, run: Run) -> float:
         """Return the time limit of the run, as event loop time."""
-        return run.began + self._options.timeout_s
+        return run.began + self._tools.options.timeout_s
 
     def estimate(
         self, request: ResearchRequest, price: Price | None, context_tokens: int, *, searches_nothing: bool
     ) -> ReportAmounts:
         """Return what a run takes at most, besides the pages that it is given."""
-        limits = QuickLimits(
-            pages=0 if self._reader is None else self._options.reading.pages,
-            max_tokens=self._options.max_tokens,
-            context_tokens=context_tokens,
-            has_model=self._planner.llm is not None,
-            has_judge=self._judge is not None,
-            price=price,
-        )
-        return estimate_quick(request, limits, searches_nothing=searches_nothing)
+        return estimate_quick(self._tools, request, price, context_tokens, searches_nothing=searches_nothing)
 
     async def answer(self, run: Run) -> None:
         """Carry out the run, and emit its events up to Done. The service has already emitted Started.
 
         Raises an AppException only if nothing is left to answer from.
         """
-        options = self._options
+        options = self._tools.options
         timeout_s = options.timeout_s - compute_output_seconds(run.request, options.timeout_s)
         run.deadline = run.began + timeout_s - min(RESERVE_MAX_S, options.timeout_s * RESERVE_SHARE)
         pages, seconds = options.reading.get_page_limit(run), options.reading.calculate_seconds(run, timeout_s)
-        async with PageReads(self._reader, run, pages, seconds) as reads:
+        async with PageReads(self._tools.pages, run, pages, seconds) as reads:
             found = await self._find(run, reads)
             await announce_sources(run, found)
             draft = await self._write_and_check(run, found)
             sources = draft.sources if draft else found.sources
             found = replace(found, raw=list_raw_results(sources, found.raw))
             spent = found.spent + draft.spent if draft else found.spent
-            response = build_response(run, found, draft, spent=spent, reads=reads.end(), fallback=self._fallback.name)
+            response = build_response(
+                run, found, draft, spent=spent, reads=reads.end(), fallback=self._tools.fallback.name
+            )
         log.info(
             "research done",
             extra={
@@ -192,27 +102,21 @@ class QuickResearch:
 
     async def _find(self, run: Run, reads: PageReads) -> Found:
         """Search and read the best pages, then search again, in rounds, for what is still unanswered."""
-        planned = await self._planner.plan(run)
-        questions, count = planned.questions, self._options.results_per_search
+        tools, count = self._tools, self._tools.options.results_per_search
+        planned = await tools.planner.plan(run, tools.options.timeout_s * PLAN_SHARE)
+        questions = planned.questions
         limit = (count if run.request.depth == "shallow" else MAX_SOURCES) + len(reads.list_given())
-        rounds = FurtherRounds(
-            run, get_round_limits(run), run.deadline, self._round_model, llm_may_stop=self._options.model_ends_rounds
-        )
-        self._begin_loading()
-        self._writer.begin_loading()
-        if self._support_model is not None and self._planner.llm is not None:  # quotes need no check
-            self._support_model.begin_loading()
-        results = await run_searches(run, questions, self._search, count, reads)
+        rounds = self._make_rounds(run)
+        tools.begin_loading()
+        results = await run_searches(run, questions, tools.search, count, reads)
         numbered, raw = number_sources(fuse_results(results.answers, limit), known=results.earlier)
         sources, excerpts = await reads.read_sources(numbered)
         ledger_questions = select_ledger_questions(run.request.query, questions, run.language)
         await rounds.fill_ledger(ledger_questions, excerpts)
         is_refused = False
         while queries := await rounds.plan_next_queries(questions, is_refused=is_refused):
-            further, is_refused = await search_further(run, queries, self._search, count)
-            reads.allow(rounds.limits.pages)
-            links = rounds.choose_links((read.page for read in reads.get_pages().values()), further.addresses)
-            results = results + further + wrap_linked_results(await reads.follow(links, rounds.admits))
+            further, is_refused = await self._search_further(run, queries, rounds, reads)
+            results += further
             fused = fuse_results(results.answers, MAX_FUSED)
             await rounds.fill_ledger(ledger_questions, number_sources(fused, known=results.earlier)[0])
             numbered, raw = number_sources(rounds.select_best(fused, limit), known=results.earlier)
@@ -235,14 +139,36 @@ class QuickResearch:
             degraded=(*planned.degraded, *rounds.degraded),
         )
 
+    def _make_rounds(self, run: Run) -> FurtherRounds:
+        return FurtherRounds(
+            run,
+            get_round_limits(run),
+            run.deadline,
+            self._tools.planner.make_round_model(),
+            llm_may_stop=self._tools.options.model_ends_rounds,
+        )
+
+    async def _search_further(
+        self, run: Run, queries: Sequence[str], rounds: FurtherRounds, reads: PageReads
+    ) -> tuple[SearchResults, bool]:
+        """Search for the queries of a round, and read pages to which the pages read so far link.
+
+        The second value is True if a provider refused a query.
+        """
+        tools = self._tools
+        found, is_refused = await search_further(run, queries, tools.search, tools.options.results_per_search)
+        reads.allow(rounds.limits.pages)
+        links = rounds.choose_links((read.page for read in reads.get_pages().values()), found.addresses)
+        return found + wrap_linked_results(await reads.follow(links, rounds.admits)), is_refused
+
     def _question_to_answer(self, run: Run) -> str:
         """Return the question that the writer answers: for a model, the standalone question.
 
         Without a model, a follow-up is answered as it was asked, if it has content words. The standalone question adds the
         words of the topic, which all sources have, and so they would outweigh the words of the follow-up itself.
         """
-        follow_up, by_model = run.follow_up, self._planner.llm is not None
-        if follow_up is not None and not by_model and has_content_words(follow_up.asked, run.language):
+        follow_up = run.follow_up
+        if follow_up and not self._tools.has_llm and has_content_words(follow_up.asked, run.language):
             return follow_up.asked
         return run.request.query
 
@@ -255,17 +181,31 @@ class QuickResearch:
         return await write_and_check(run, found, self._choose_writers(run, found))
 
     def _choose_writers(self, run: Run, found: Found) -> Writers:
-        by_model = self._planner.llm is not None
-        verification = None
-        if self._judge is not None:
-            verification = Verification(self._judge, run.deadline, found.question, run.language, found.sources)
-            if not self._options.judges_supported:
-                verification = replace(
-                    verification,
-                    doubted_only=True,
-                    max_wait_share=None if run.is_streamed else MAX_WAIT_SHARE[run.request.depth],
-                    cancelled=self._late_claims,
-                )
+        tools = self._tools
         return Writers(
-            self._writer, self._fallback, self._options.max_tokens, by_model, verification, self._support_model
+            tools.writer,
+            tools.fallback,
+            tools.options.max_tokens,
+            by_model=tools.has_llm,
+            verification=self._make_verification(run, found),
+            support_model=tools.support_model,
+        )
+
+    def _make_verification(self, run: Run, found: Found) -> Verification | None:
+        """Return the judge of the citations; None without a judge.
+
+        A judge of the doubted citations alone is optional: a whole answer waits only briefly for it, and its late calls are
+        not repeated.
+        """
+        tools = self._tools
+        if tools.judge is None:
+            return None
+        verification = Verification(tools.judge, run.deadline, found.question, run.language, found.sources)
+        if tools.options.judges_supported:
+            return verification
+        return replace(
+            verification,
+            doubted_only=True,
+            max_wait_share=None if run.is_streamed else MAX_WAIT_SHARE[run.request.depth],
+            cancelled=tools.late_claims,
         )

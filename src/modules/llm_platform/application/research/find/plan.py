@@ -9,11 +9,12 @@ from functools import partial
 
 from modules.llm_platform.application.research.events import Planned
 from modules.llm_platform.application.research.find.plan_prompt import PLAN_VERSION, make_plan_request, parse_questions
+from modules.llm_platform.application.research.find.round_queries import AskModel, RoundModel, ask_model, cache_model
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
+from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnswer
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
@@ -40,20 +41,24 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class SearchPlanner:
-    """Plans the searches of shallow and deep runs. `llm` gets `timeout_s` seconds; without it or after that, rules plan.
+    """Plans the searches of shallow and deep runs. Without `llm`, or if it is late, rules plan.
 
-    - `cache` keeps the searches of deep runs for `ttl_s` seconds. None caches nothing.
-    - `models` names the models that plan. It is part of the cache keys.
+    - `plans` caches the searches of deep runs, and `round_answers` the queries of the model for further rounds, for `ttl_s`
+      seconds. None and 0 seconds cache nothing.
+    - `models` names the models that plan. It is part of the keys of both caches.
     """
 
-    llm: ILLMProvider | None
-    timeout_s: float
-    cache: ICache[ResearchPlan] | None = None
+    llm: ILLMProvider | None = None
+    plans: ICache[ResearchPlan] | None = None
+    round_answers: ICache[RoundAnswer] | None = None
     ttl_s: float = 0.0
     models: str = ""
 
-    async def plan(self, run: Run) -> Plan:
-        """Return the searches of the run, and emit them. A shallow run searches for its question and emits nothing."""
+    async def plan(self, run: Run, timeout_s: float) -> Plan:
+        """Return the searches of the run, and emit them. The model gets `timeout_s` seconds.
+
+        A shallow run searches for its question and emits nothing.
+        """
         if run.request.depth == "shallow":
             return Plan((run.request.query,))
         if run.follow_up and run.follow_up.questions:
@@ -61,14 +66,14 @@ class SearchPlanner:
                 run.follow_up.questions
             )  # the call that understood the follow-up question planned and paid them
         else:
-            planned = await self._plan_in_time(run.request.query, run.language)
+            planned = await self._plan_in_time(run.request.query, run.language, timeout_s)
         run.emit(Planned(request_id=run.request_id, questions=planned.questions))
         return planned
 
-    async def _plan_in_time(self, question: str, language: str) -> Plan:
+    async def _plan_in_time(self, question: str, language: str, timeout_s: float) -> Plan:
         """Return the plan of the model, or of the rules if the model is late."""
         try:
-            async with deadline_in(self.timeout_s):
+            async with deadline_in(timeout_s):
                 return await self._find_or_make_plan(question, language)
         except TimeoutError:
             return replace(
@@ -79,16 +84,25 @@ class SearchPlanner:
 
     async def _find_or_make_plan(self, question: str, language: str) -> Plan:
         """Return the cached plan of the question, or a new one. Only a complete plan of a model is cached."""
-        if self.cache is None or self.llm is None or self.ttl_s <= 0:
+        if self.plans is None or self.llm is None or self.ttl_s <= 0:
             return await plan(question, language, self.llm)
         key = store_key(version=PLAN_VERSION, model=self.models or self.llm.name, language=language, deep=question)
-        if cached := restore_plan(await self.cache.get(key), question, MAX_QUESTIONS):
+        if cached := restore_plan(await self.plans.get(key), question, MAX_QUESTIONS):
             return Plan(cached.questions)
         made = await plan(question, language, self.llm)
         if made.by_model and not made.degraded:
             value = ResearchPlan(query=question, language=language, questions=made.questions, planner=self.llm.name)
-            await self.cache.set(key, value, self.ttl_s)
+            await self.plans.set(key, value, self.ttl_s)
         return made
+
+    def make_round_model(self) -> RoundModel | None:
+        """Return the model that adds queries to further rounds; None without a model."""
+        if self.llm is None:
+            return None
+        ask: AskModel = partial(ask_model, self.llm)
+        if self.round_answers is not None and self.ttl_s > 0:
+            ask = cache_model(ask, self.round_answers, self.ttl_s, self.models or self.llm.name)
+        return RoundModel(ask, self.llm.is_free)
 
 
 @stage("plan")
