@@ -15,14 +15,12 @@ MAX_HEADING_LINE_CHARS: Final = 400  # a longer line is not a heading
 # Lines that are neither blank nor fence, heading or underline are matched together: most lines are such.
 _LINES = re.compile(r"(?P<prose>(?:[ \t]*[^\s`~#=>-][^\n]*(?:\n|\Z))+)|[^\n]*\n|[^\n]+")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_FENCE = re.compile(
-    r"[ \t]{0,24}(?:> ?)*[ \t]{0,3}(`{3,}(?=[^`]*\n?\Z)|~{3,})"
-)  # indented in lists and converted pages
+# Fences are indented in lists and converted pages.
+_FENCE = re.compile(r"[ \t]{0,24}(?:> ?)*[ \t]{0,3}(`{3,}(?=[^`]*\n?\Z)|~{3,})")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+\S")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*\n?")
-_NO_TITLE = re.compile(
-    r"\s*(?:[-*+>|•]|\d{1,9}[.)])\s"
-)  # the line above an underline that is a list item, quote or table
+# A list item, quote or table is no title, though it stands above an underline.
+_NO_TITLE = re.compile(r"\s*(?:[-*+>|•]|\d{1,9}[.)])\s")
 
 OutlineKind = Literal["prose", "code", "heading"]
 
@@ -39,36 +37,28 @@ class OutlineBlock:
 
 def read_outline(text: str) -> Iterator[OutlineBlock]:
     """Yield the blocks in order. Together they contain the whole text except blank lines."""
-    begin: int | None = None  # start of the current paragraph
-    lines = 0
-    end = 0
+    begin, lines, end = 0, 0, 0  # `begin` and `lines` are of the current paragraph; without lines there is none
     while match := _LINES.match(text, end):
         start, end = match.span()
         if match.lastgroup:
-            begin = start if begin is None else begin
-            lines += text.count("\n", start, end)
+            begin = begin if lines else start
+            lines += text.count("\n", start, end) or 1
             continue
         line = match.group()
-        first = line.lstrip(" \t>")[:1]  # checked before the patterns, which are slower
-        opened = _FENCE.match(line) if first in "`~" else None
-        heading = _HEADING.match(line) if first == "#" and end - start <= MAX_HEADING_LINE_CHARS else None
-        underline = _UNDERLINE.fullmatch(line) if begin is not None and lines == 1 and first in "=-" else None
-        if underline and begin is not None and _may_be_title(text, begin, end):
-            yield OutlineBlock(begin, end, "heading", 1 if underline[1][0] == "=" else 2)
-            begin, lines = None, 0
-        elif opened or heading or not line.strip():
-            if begin is not None:
+        if lines == 1 and (level := _read_underline(line)) and _may_be_title(text, begin, end):
+            yield OutlineBlock(begin, end, "heading", level)
+            lines = 0
+        elif (block := _read_block(text, start, line)) or not line.strip():
+            if lines:
                 yield OutlineBlock(begin, start, "prose")
-            begin, lines = None, 0
-            if opened:
-                end = _end_of_code(text, end, opened[1])
-                yield OutlineBlock(start, end, "code")
-            elif heading:
-                yield OutlineBlock(start, end, "heading", len(heading[1]))
+                lines = 0
+            if block:
+                yield block
+                end = block.end
         else:
-            begin = start if begin is None else begin
+            begin = begin if lines else start
             lines += 1
-    if begin is not None:
+    if lines:
         yield OutlineBlock(begin, len(text), "prose")
 
 
@@ -79,8 +69,27 @@ def heading_title(heading: str) -> str:
     return unclosed.rstrip() if unclosed.endswith((" ", "\t")) else title
 
 
+def _read_underline(line: str) -> int:
+    """Return the level of the heading that this line underlines; 0 if it is no underline."""
+    underline = _UNDERLINE.fullmatch(line)
+    if underline is None:
+        return 0
+    return 1 if underline[1][0] == "=" else 2
+
+
 def _may_be_title(text: str, start: int, end: int) -> bool:
     return end - start <= MAX_HEADING_LINE_CHARS and not _NO_TITLE.match(text, start)
+
+
+def _read_block(text: str, start: int, line: str) -> OutlineBlock | None:
+    """Return the code block or heading that begins with this line; None if neither does."""
+    first = line.lstrip(" \t>")[:1]  # checked before the patterns, which are slower
+    end = start + len(line)
+    if first in "`~" and (fence := _FENCE.match(line)):
+        return OutlineBlock(start, _end_of_code(text, end, fence[1]), "code")
+    if first == "#" and len(line) <= MAX_HEADING_LINE_CHARS and (heading := _HEADING.match(line)):
+        return OutlineBlock(start, end, "heading", len(heading[1]))
+    return None
 
 
 def _end_of_code(text: str, start: int, run: str) -> int:
