@@ -6,7 +6,7 @@ The middleware is pure ASGI with one pass over the headers, because it runs for 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol, Self
 
@@ -45,7 +45,8 @@ READ_HEADERS = frozenset(
     b"x-return-format x-verify".split()
 )
 FORWARDED_HEADERS = frozenset((b"x-forwarded-for",))  # These are read only if there are trusted proxies.
-LIST_HEADERS = frozenset((b"accept", b"x-forwarded-for", b"x-request-id"))  # These may be sent more than once.
+JOINED_HEADERS = (b"accept", b"x-forwarded-for")  # If these are sent more than once, all their values count.
+LIST_HEADERS = frozenset((*JOINED_HEADERS, b"x-request-id"))  # Of others, a second one is refused.
 SECURITY_HEADERS = (  # All responses have these, unless the route sets its own.
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -132,14 +133,7 @@ class GuardMiddleware:
         with bind_request_id(request_id):
             try:
                 if len(received) != len(headers):
-                    # Headers that are lists are joined. Others are refused, because two readers could use different ones of
-                    # two Hosts or Origins.
-                    names = [name for name, _ in received]
-                    if any(names.count(name) > 1 for name in headers.keys() - LIST_HEADERS):
-                        raise problems.BadRequestError("A header that must not be repeated was sent more than once.")
-                    for repeated in (b"accept", b"x-forwarded-for"):
-                        if repeated in headers:
-                            headers[repeated] = b", ".join(value for name, value in received if name == repeated)
+                    _join_repeated(headers, received)
                 await self._handle(scope, headers, receive, sender)
             except problems.ClientDisconnectedError:
                 return
@@ -264,6 +258,19 @@ class GuardMiddleware:
         for state in (decision.client, decision.server):
             if state is not None:
                 metrics.count(RATE_LIMIT_DECISIONS, state.limit.name, "refused" if state.is_exceeded else "allowed")
+
+
+def _join_repeated(headers: dict[bytes, bytes], received: Sequence[rate_limits.Header]) -> None:
+    """Join the headers that are lists. Raises BadRequestError for others that were sent more than once.
+
+    Otherwise, two readers could use different ones of two Hosts or Origins.
+    """
+    names = [name for name, _ in received]
+    if any(names.count(name) > 1 for name in headers.keys() - LIST_HEADERS):
+        raise problems.BadRequestError("A header that must not be repeated was sent more than once.")
+    for repeated in JOINED_HEADERS:
+        if repeated in headers:
+            headers[repeated] = b", ".join(value for name, value in received if name == repeated)
 
 
 async def _answer_as_get(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
