@@ -110,13 +110,8 @@ def verify(
     if file is not None and is_sealed(file):
         texts = {"--sources": sources, "--find-sources": find_sources, "--language": language, "--github": github}
         _reject_used({**texts, "--output": output}, "does not go with a sealed answer: leave it out")
-        verify_sealed(
-            console,
-            wiring,
-            setup.configure(console, options.make_setting_arguments(offline=offline)),
-            file,
-            sealed_options,
-        )
+        settings = setup.configure(console, options.make_setting_arguments(offline=offline))
+        verify_sealed(console, wiring, settings, file, sealed_options)
         return
     _reject_used({"--signed-by": signed_by, "--refetch": refetch}, "goes with a sealed answer alone: leave it out")
     text = "" if file is None else _read_text(console, file)
@@ -157,10 +152,16 @@ def verify(
         console.print_lines(lines(text, verified, name))
 
     output_options.deliver(console, renderers, print_answer)
-    if strict and isinstance(verified, VerifiedAgain):
+    if strict:
+        _require_supported(verified)
+
+
+def _require_supported(verified: VerifiedText) -> None:
+    """Raise CommandError if a sentence is not supported or, in a stored answer, no longer."""
+    if isinstance(verified, VerifiedAgain):
         if verified.no_longer_hold:
             raise CommandError(describe_no_longer_hold(verified))
-    elif strict and verified.counts.unsupported:
+    elif verified.counts.unsupported:
         raise CommandError(describe_unsupported(verified))
 
 
