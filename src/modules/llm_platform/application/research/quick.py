@@ -79,7 +79,7 @@ class QuickResearch:
         options = self._tools.options
         timeout_s = options.timeout_s - compute_output_seconds(run.request, options.timeout_s)
         run.deadline = run.began + timeout_s - min(RESERVE_MAX_S, options.timeout_s * RESERVE_SHARE)
-        pages, seconds = options.reading.get_page_limit(run), options.reading.calculate_seconds(run, timeout_s)
+        pages, seconds = options.reading.get_page_limit(run.request), options.reading.calculate_seconds(run, timeout_s)
         async with PageReads(self._tools.pages, run, pages, seconds) as reads:
             found = await self._find(run, reads)
             await announce_sources(run, found)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from modules.llm_platform.application.research.budget import Price
-from modules.llm_platform.application.research.find.read_pages import FURTHER_PAGES, PAGES
+from modules.llm_platform.application.research.find.read_pages import FURTHER_PAGES
 from modules.llm_platform.application.research.find.round_queries import MAX_ANSWER_TOKENS, MAX_PROMPT_TOKENS
 from modules.llm_platform.application.research.find.rounds import DEEP, NO_ROUNDS
 from modules.llm_platform.application.research.find.search import wants_latest
@@ -23,20 +23,12 @@ def estimate_quick(
     if not searches_nothing:
         first = 2 * MAX_QUESTIONS if request.depth == "deep" else 1  # suggestions may replace each question
         searches = (first + rounds.rounds * rounds.searches) * (2 if wants_latest(request.query) else 1)
-        before_writing = _count_first_pages(tools, request)
+        before_writing = tools.options.reading.get_page_limit(request) if tools.pages is not None else 0
         pages = (before_writing + rounds.rounds * rounds.pages) * (1 + FURTHER_PAGES) if before_writing else 0
     calls = _list_calls(tools, request, context_tokens, rounds.rounds) if tools.has_llm else ()
     return add_up_calls(calls, price if tools.has_llm else _cost_nothing).model_copy(
         update={"searches": searches, "pages": pages}
     )
-
-
-def _count_first_pages(tools: QuickTools, request: ResearchRequest) -> int:
-    """Return how many pages the operator lets a run read before the answer is written."""
-    if tools.pages is None:
-        return 0
-    limit = tools.options.reading.pages
-    return PAGES.get(request.depth, 0) if limit is None else limit
 
 
 def _cost_nothing(prompt_tokens: int, completion_tokens: int) -> float:

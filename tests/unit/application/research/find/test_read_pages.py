@@ -250,7 +250,7 @@ async def test_of_a_long_page_the_passages_that_fit_the_question_are_stored() ->
 )
 def test_the_request_goes_before_the_setting(setting: int | None, wish: int | None, depth: str, limit: int) -> None:
     """Pages before the writing: what the request says, else READ_PAGES, else three of a quick answer and four of a deep one."""
-    assert ReadOptions(pages=setting).get_page_limit(make_run([], depth, wish)) == limit
+    assert ReadOptions(pages=setting).get_page_limit(make_run([], depth, wish).request) == limit
 
 
 @for_each(

@@ -19,6 +19,7 @@ from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
@@ -51,12 +52,12 @@ class ReadOptions:
     pages: int | None = None
     seconds: float | None = None
 
-    def get_page_limit(self, run: Run) -> int:
+    def get_page_limit(self, request: ResearchRequest) -> int:
         """Return how many pages a run reads before the answer is written."""
-        for limit in (run.request.pages, self.pages):
+        for limit in (request.pages, self.pages):
             if limit is not None:
                 return limit
-        return PAGES.get(run.request.depth, 0)
+        return PAGES.get(request.depth, 0)
 
     def calculate_seconds(self, run: Run, timeout_s: float) -> float:
         """Return how long a run of at most `timeout_s` seconds waits for pages, in seconds."""
