@@ -401,7 +401,7 @@ def platform_of(
         ),
         "research_jobs": jobs,
         "verification": verification_of(services),
-        "answer_checks": AnswerCheckService(verification_of(services)),
+        "answer_checks": AnswerCheckService(verification_of(services), timeout_s=60.0),
         "seals": make_seals(jobs=jobs),
         "watches": watches_of(services, jobs),
         "health": health or HealthService({"fake": object()}, {}),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.chat_server import ChatServer, answer, completion
+from tests.support.checked_gateway import be_patient
 from tests.unit.presentation.rest.compat.test_verifying_gateway import URL, gateway
 
 FACT = "The Nordwind heat pump weighs 142 kg."
@@ -20,6 +21,11 @@ SEARCH_RESULT = {"type": "search_result", "title": NAME, "source": URL, "content
 DOCUMENT = {"type": "document", "title": NAME, "source": {"type": "text", "media_type": "text/plain", "data": FACT}}
 PARTS = {"type": "content", "content": [{"type": "text", "text": "Weights."}, {"type": "text", "text": FACT}]}
 CALL = {"type": "tool_use", "id": "c1", "name": "search", "input": {"query": "weight"}}
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
 
 
 def in_result(*blocks: Any) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from tests.support import fuzz
 from tests.support.chat_server import DONE, ChatServer, answer, chunk, completion, stream
+from tests.support.checked_gateway import be_patient
 from tests.support.growth import is_linear
 from tests.unit.presentation.rest.compat.test_verifying_gateway import (
     COUNTS,
@@ -44,8 +45,7 @@ NUMBERS = {"supported": 1, "contradicts": 1, "absent": 1, "unchecked": 0}
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits of time are laws of their own."""
-    monkeypatch.setattr(verified_answers, "MARK_WAIT_S", 10.0)
-    monkeypatch.setattr("modules.llm_platform.wiring.services.CHECK_TIMEOUT_S", 10.0)
+    be_patient(monkeypatch)
     monkeypatch.setattr(sse, "FIRST_EVENT_S", 60.0)
 
 

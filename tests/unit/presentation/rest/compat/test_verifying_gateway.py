@@ -25,6 +25,7 @@ from tests.support.chat_server import (
     stream,
     usage_chunk,
 )
+from tests.support.checked_gateway import be_patient
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.presentation.rest.app import create_app
@@ -48,8 +49,7 @@ COUNTS = "supported=1, contradicts=1, absent=1, unchecked=0"
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are laws of their own. A busy machine must not decide about verdicts."""
-    monkeypatch.setattr(verified_answers, "MARK_WAIT_S", 10.0)
-    monkeypatch.setattr("modules.llm_platform.wiring.services.CHECK_TIMEOUT_S", 10.0)
+    be_patient(monkeypatch)
     monkeypatch.setattr(
         sse, "FIRST_EVENT_S", 60.0
     )  # A head that is sent early is a comment before the bytes of the service.
