@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
+from zlib import crc32
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key, get_timeout_config_value
@@ -77,6 +78,8 @@ SHARED_OUT = (
     "tests/services/test_page",
 )
 MODULE_FIXTURE = 'scope="module"'
+PARTED = "tests/services/test_clients.py"  # each worker that takes a part makes the fixture of the module
+PARTS = 3
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,7 +115,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
     """With `--dist=loadfile` a worker runs a whole file, or a whole folder whose fixtures take long to make. The tests of
-    SHARED_OUT are distributed one by one, except those of a file that has a fixture of its module.
+    SHARED_OUT are distributed one by one, except those of a file that has a fixture of its module. PARTED is divided.
     """
     if config.getoption("dist") != "loadfile":
         return None
@@ -121,6 +124,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file, _, _ = nodeid.partition("::")
+            if file == PARTED:
+                return f"{file} {crc32(nodeid.encode()) % PARTS}"
             if file.startswith(SHARED_OUT) and not _has_module_fixture(config.rootpath / file):
                 return nodeid
             return MADE_ONCE if file.startswith(MADE_ONCE) else file

@@ -33,6 +33,7 @@ from modules.llm_platform.testing import FakeWebSearch, result_item
 
 TIMEOUT_S = 120.0
 PAGE = "docs/howto/mount-in-your-app.md"
+FOLDER = ROOT / "docs" / "explanation"  # a small one: each platform reads it
 QUESTION = {"query": "When is the next search provider asked?"}
 PROBLEM = "application/problem+json"
 
@@ -59,7 +60,7 @@ async def serving(host: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
 
 def documents(folder: Path, **settings: Any) -> Settings:
     return Settings.without_environment(
-        DOCUMENTS_DIR=ROOT / "docs", LLM_PLATFORM_DATA_DIR=folder, LLM_PLATFORM_OFFLINE=True, **settings
+        DOCUMENTS_DIR=FOLDER, LLM_PLATFORM_DATA_DIR=folder, LLM_PLATFORM_OFFLINE=True, **settings
     )
 
 

@@ -26,13 +26,13 @@ class Bar(NamedTuple):
 
 
 BARS: dict[tuple[str, Depth], Bar] = {
-    ("folder", "shallow"): Bar(2, right=10, right_or_shown=17, wrong=8),
-    ("folder", "deep"): Bar(5, right=2, right_or_shown=5, wrong=4),
-    ("tables", "shallow"): Bar(2, right=18, right_or_shown=22, wrong=5),
-    ("tables", "deep"): Bar(5, right=6, right_or_shown=7, wrong=3),
-    ("rows", "shallow"): Bar(3, right=23, right_or_shown=24, wrong=10),
-    ("limits", "shallow"): Bar(3, right=20, right_or_shown=24, wrong=2),
-    ("plain", "shallow"): Bar(2, right=25, right_or_shown=26, wrong=6),
+    ("folder", "shallow"): Bar(4, right=9, right_or_shown=12, wrong=3),
+    ("folder", "deep"): Bar(8, right=5, right_or_shown=8, wrong=2),
+    ("tables", "shallow"): Bar(4, right=8, right_or_shown=10, wrong=4),
+    ("tables", "deep"): Bar(9, right=7, right_or_shown=7, wrong=1),
+    ("rows", "shallow"): Bar(5, right=12, right_or_shown=13, wrong=6),
+    ("limits", "shallow"): Bar(5, right=16, right_or_shown=18, wrong=1),
+    ("plain", "shallow"): Bar(3, right=22, right_or_shown=22, wrong=2),
 }
 
 

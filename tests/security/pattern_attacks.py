@@ -35,7 +35,7 @@ CHARS = 3000  # the length of the shortest text; the longest has four times as m
 SLOW_S = 0.05  # a faster search is not slow, however it grows
 GROWTH = 7.0  # four times the text: 4 is linear, 16 is quadratic
 SEARCH_LIMIT_S = 0.4
-PATTERN_LIMIT_S = 4.0
+PATTERN_LIMIT_S = 2.0  # for each round
 MAX_PART_CHARS = 200
 LONG_REPEAT = 8  # a repeat with a lower maximum is not pumped
 ROOT = "modules.llm_platform"
@@ -259,7 +259,7 @@ def slow_text(tried: Tried, rounds: int, seed: int) -> dict[str, Any] | None:
             if is_slow:
                 shown = [round(seconds, 4) for seconds in times]
                 return {"name": tried.name, "seconds": shown, "before": before, "unit": unit, "tail": tail}
-        if time.process_time() - began > PATTERN_LIMIT_S:
+        if time.process_time() - began > PATTERN_LIMIT_S * rounds:
             break
     return None
 

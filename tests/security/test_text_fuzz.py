@@ -298,7 +298,7 @@ REPEATED = [
     "\t",
 ]
 PIECE_CHARS = 5  # in one part of a stream
-SMALL, TIMES = 4_000, 10  # characters, and times as many
+SMALL, TIMES = 2_000, 10  # characters, and times as many
 FRAMES = ("{}x", "[x]: {} x|")  # at the beginning of a line, and after what may be a definition
 
 
