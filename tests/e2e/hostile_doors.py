@@ -1,5 +1,7 @@
-"""The same attacks on every route: those of docs/reference/openapi.json, so that a new one is attacked without a line of its
-own, and /mcp, which that document cannot describe.
+"""The same attacks on every route.
+
+The routes come from docs/reference/openapi.json, so a new route is attacked automatically. /mcp is added here, because
+OpenAPI cannot describe it.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ WRONG_VALUES: tuple[Any, ...] = (
     "../../etc/passwd",
     "a\r\nSet-Cookie: a=b",
 )
-MAX_BYTES = {  # routes whose bodies may be larger than those of the others
+MAX_BYTES = {  # routes that accept larger bodies
     "/research": WITH_FILES.max_bytes,
     "/v1/chat/completions": CONVERSATION.max_bytes,
     "/v1/responses": CONVERSATION.max_bytes,
@@ -89,12 +91,12 @@ INSIDE = (
     "doc:sails.md",
 )
 IDS = (MARK, "..", "%00", "%ff", "a" * 5000, "..%2f..%2fx", "x' OR '1'='1", "%0d%0aset-cookie:%20a=b", "*", "plan%00")
-ID_NAMES = ("{request_id}", "{response_id}", "{api_request}")  # parameters of paths
+ID_NAMES = ("{request_id}", "{response_id}", "{api_request}")  # path parameters
 EVENT_IDS = ("-1", "9" * 9, "9" * 4000, "1e9", "١", "", "1, 2", "\t7", MARK)
 
 
 class Route(NamedTuple):
-    """A route: its documented statuses, and a right body or query of its examples."""
+    """A route with its documented statuses and a valid example body or query."""
 
     method: str
     path: str
@@ -102,10 +104,13 @@ class Route(NamedTuple):
     body: Mapping[str, Any] | None
     fields: tuple[str, ...]
     query: Mapping[str, Any]
-    headers: Mapping[str, str] = MappingProxyType({})  # headers that a right request has beside its media type
+    headers: Mapping[str, str] = MappingProxyType({})  # headers of a valid request in addition to the media type
 
     def case(self, why: str, body: Any = None, headers: Mapping[str, str] = JSON, **changed: Any) -> Case:
-        """Return a request with this body (bytes as they are) or these parameters; any documented status but 500 is right."""
+        """Return a request with this body (bytes are sent unchanged) or these parameters.
+
+        Any documented status except 500 is accepted.
+        """
         target = quote(self.path.replace("{index}", "1"), safe="/{}")
         for name in ID_NAMES:
             target = target.replace(name, "x")
@@ -119,7 +124,7 @@ class Route(NamedTuple):
 
 
 def _mcp(method: str, target: str = "", **params: Any) -> Route:
-    """Return a message to /mcp that needs no session; `target` is the value of the header Mcp-Name."""
+    """Return an MCP message that needs no session. `target` is the value of the Mcp-Name header."""
     version, client = MODERN_PROTOCOL_VERSIONS[-1], {"name": "x", "version": "1"}
     meta = {PROTOCOL_VERSION_META_KEY: version, CLIENT_INFO_META_KEY: client, CLIENT_CAPABILITIES_META_KEY: {}}
     headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": version, "mcp-method": method}
@@ -173,7 +178,7 @@ def _route(document: Mapping[str, Any], path: str, method: str, operation: Mappi
 
 
 def values_of(position: int) -> tuple[Any, ...]:
-    """Return the wrong values of the field at this position: a third of them, each third in turn, and all in `make fuzz`."""
+    """Return wrong values for the field at this position: a third of WRONG_VALUES in rotation, or all in `make fuzz`."""
     share = fuzz.chosen(3, 1)
     return WRONG_VALUES[position % share :: share]
 
@@ -193,7 +198,7 @@ def door_bodies() -> Iterator[Case]:
 
 
 def door_fields() -> Iterator[Case]:
-    """Each field with wrong values, and fields that the route does not have."""
+    """Yield each field with wrong values, and fields that the route does not have."""
     positions = itertools.count()
     for route in with_bodies():
         for field in route.fields:
@@ -205,7 +210,7 @@ def door_fields() -> Iterator[Case]:
 
 
 def mcp_arguments() -> Iterator[Case]:
-    """Each argument of each tool with wrong values; an error of a tool is a result."""
+    """Yield each argument of each MCP tool with wrong values. A tool error counts as a result."""
     positions = itertools.count()
     for tool in TOOLS:
         right = QUESTIONS.get(tool.name, ASKED)
@@ -233,12 +238,12 @@ def door_ids() -> Iterator[Case]:
                 target = route.path.replace(parameter, name.replace(" ", "%20")).replace("{index}", "1")
                 yield Case(name[:40], (400, 404, 405, 422), route.method, target, {})
             for number in EVENT_IDS:
-                statuses = (400, 404) if route.body is None else (400, 404, 422)  # a body that is missing is told first
+                statuses = (400, 404) if route.body is None else (400, 404, 422)  # a missing body is reported first
                 yield Case(number[:40], statuses, route.method, route.case("").target, {"last-event-id": number})
 
 
 def door_senders() -> Iterator[Case]:
-    """No page of another site, and no name that rebinds, reaches any route but the probes."""
+    """Cross-site pages and DNS rebinding reach no route except the probes."""
     for route in routes():
         if route.path in ("/health", "/ready", "/metrics"):
             continue

@@ -1,6 +1,6 @@
-"""What strangers send: one case a request, in groups. Every body that holds the MARK must not come back.
+"""Hostile requests, in groups with one case for each request. No response may repeat the MARK of a body.
 
-Data, over 300 lines: each line is a request that once broke some server.
+The file is data, and each line is a request that once broke some server.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 
 MARK = "zqxvmark"
-TOO_LONG = "b" * (MAX_QUERY_CHARS + 1)  # for a query
+TOO_LONG = "b" * (MAX_QUERY_CHARS + 1)  # longer than a query may be
 JSON = {"content-type": "application/json"}
 RESEARCH, SEARCH, WEB, CHAT = "/research", "/search", "/llm-platform/web-search", "/llm-platform/chat"
 PLAN = "/research/plan"
@@ -27,14 +27,14 @@ PLAIN: Mapping[str, dict[str, Any]] = {
     CHAT: {"messages": [{"role": "user", "content": "hi"}]},
     PLAN: {"query": "solar sails"},
 }
-OK = (200, 503)  # a conversation without a model is a 503
+OK = (200, 503)  # chat without a model returns 503
 REFUSED = (422,)
 MIB = 1 << 20
 
 
 @dataclass(frozen=True)
 class Case:
-    """A request and the statuses that are right for it; `wire` is sent as it is, in place of all the rest."""
+    """A request and its accepted statuses. `wire`, if set, is sent as the whole request."""
 
     why: str
     status: tuple[int, ...]
@@ -43,7 +43,7 @@ class Case:
     headers: Mapping[str, str] = field(default_factory=lambda: JSON)
     body: bytes = b""
     wire: bytes = b""
-    request_id: str | None = None  # the one that must come back
+    request_id: str | None = None  # the request id that the response must return
 
     def __str__(self) -> str:
         return f"{self.method} {self.target[:40]}: {self.why}"
@@ -578,7 +578,7 @@ ASKED: Mapping[str, dict[str, Any]] = {  # the compatible APIs
     "/v1/responses": {"model": "research-shallow", "input": "solar sails"},
     "/v1/embeddings": {"model": "wordllama/l2_supercat_256", "input": "solar sails"},
 }
-INVALID = (400, 404, 422)  # each API has its own number for an invalid field
+INVALID = (400, 404, 422)  # each API has its own status for an invalid field
 
 
 def compatible_apis() -> Iterator[Case]:

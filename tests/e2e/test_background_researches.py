@@ -1,4 +1,4 @@
-"""Background runs with real processes: killed in the middle, restarted, stopped, shared by two servers."""
+"""Background runs with real processes that are killed, restarted or stopped, and with two servers on one folder."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 QUESTION = "How do heat pumps work in cold winters?"
 PATIENCE_S = 120.0
 END_LEASES = "UPDATE {}research_job SET lease_until = 0"
-# Time in which an attempt finds again what is stored, before it writes the text that its caller asked for: 10 s by itself.
+# Time in which an attempt may reload stored pages before it writes the text that its caller asked for. The default is 10 s.
 FINDS_SOON = {"modules.llm_platform.application.services.research_job_worker": {"FOUND_AGAIN_S": 5.0}}
 SETTINGS = {"LLM_PLATFORM_PORT": "0", "CACHE_TTL_S": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "DRAIN_TIMEOUT_S": "1"}
 
 
 @dataclass
 class Server:
-    """A server process and a client of it."""
+    """A server process and its HTTP client."""
 
     process: ServerProcess
     client: httpx2.AsyncClient
@@ -50,7 +50,7 @@ class Server:
         return dict(answer.json())
 
     async def events(self, name: str, after: int = 0) -> list[dict[str, Any]]:
-        """Return the events until the stream ends, with their numbers."""
+        """Return the events with their numbers until the stream ends."""
         answer = await self.client.get(f"/research/{name}/events", headers={"Last-Event-ID": str(after)})
         return decoded(answer.text)
 
@@ -82,7 +82,7 @@ async def server(loopback: Loopback, data: Path, program: str = COMMAND_LINE, **
 
 
 async def read_until_asleep(answer: httpx2.Response, server: Server) -> str:
-    """Read what a stream that does not end has, until the server has nothing to do. At least one part comes."""
+    """Read an unfinished stream until the server is idle. Waits for at least one part."""
     parts: list[str] = []
     begun = asyncio.Event()
 
@@ -101,21 +101,22 @@ async def read_until_asleep(answer: httpx2.Response, server: Server) -> str:
 
 
 async def settled(server: Server, name: str) -> list[dict[str, Any]]:
-    """The events so far, once the server waits for its silent upstream: what was answered is stored."""
+    """Return the events so far, once the server only waits for its silent upstream. All answers are stored by then."""
     await asleep(server.process)
     async with server.client.stream("GET", f"/research/{name}/events") as answer:
         return decoded(await read_until_asleep(answer, server))
 
 
 def end_leases(data: Path) -> None:
-    """Let the lease of a killed server run out, as it does by itself after 15 seconds."""
+    """Expire the lease of a killed server now. By itself it expires after 15 seconds."""
     with closing(sqlite3.connect(data / "researches.sqlite3", timeout=PATIENCE_S)) as connection, connection:
         assert connection.execute(END_LEASES.format("")).rowcount == 1
 
 
 async def test_killed_in_the_middle_of_a_report(tmp_path: Path) -> None:
-    """After SIGKILL the next server finishes the report: finished items are not asked for again, events go on after the last
-    one, and the answer and its sources are there.
+    """After SIGKILL the next server finishes the report.
+
+    It does not repeat finished work, the event numbers continue, and the answer has its sources.
     """
     upstream = Upstream(silent_from=14)
     async with serving(upstream.handle) as loopback:
@@ -134,7 +135,7 @@ async def test_killed_in_the_middle_of_a_report(tmp_path: Path) -> None:
             state = await second.state(name)
             assert (state["status"], state["attempts"]) == ("done", 2)
             assert [event["number"] for event in seen + rest] == list(range(1, len(seen + rest) + 1))
-            while rest[0]["type"] == "model_progress":  # of a call that waited, between the last look and the kill
+            while rest[0]["type"] == "model_progress":  # sent by a pending call between the last read and the kill
                 seen.append(rest.pop(0))
             assert (rest[0]["type"], rest[0]["reason"]) == ("reset", "interrupted")
             assert rest[-1]["response"] == state["response"]
@@ -146,7 +147,7 @@ async def test_killed_in_the_middle_of_a_report(tmp_path: Path) -> None:
             assert source["text"][cited["quote_start"] : cited["quote_end"]] == cited["quote"]
             repeated = {name: count for name, count in upstream.answered.items() if count > 1}
             assert not repeated
-        async with server(loopback, tmp_path) as third:  # everything is still there
+        async with server(loopback, tmp_path) as third:  # the result survives another restart
             assert await third.state(name) == state
             assert await third.events(name, after=seen[-1]["number"]) == rest
             assert (await third.client.get(f"/research/{name}/sources/{cited['source_index']}")).json() == source
@@ -154,7 +155,9 @@ async def test_killed_in_the_middle_of_a_report(tmp_path: Path) -> None:
 
 
 async def test_a_run_that_ended_its_server_twice_is_failed(tmp_path: Path) -> None:
-    """After two SIGKILLs in a run the third server marks it failed, says why, asks nothing for it, and answers others."""
+    """A run that was under way in two killed servers is marked failed by the third, with the reason and without another
+    call. The server serves other requests.
+    """
     upstream = Upstream(silent_from=0)
     async with serving(upstream.handle) as loopback:
         async with server(loopback, tmp_path) as first:
@@ -182,8 +185,8 @@ async def test_a_run_that_ended_its_server_twice_is_failed(tmp_path: Path) -> No
             assert await third.stop() == 0
 
 
-async def test_a_report_that_goes_further_survives_each_kill(tmp_path: Path) -> None:
-    """A report that is killed four times, each time after it stored something new, is done by the fifth server."""
+async def test_a_report_that_makes_progress_survives_each_kill(tmp_path: Path) -> None:
+    """A report that is killed four times, each time after new progress was stored, is finished by the fifth server."""
     upstream = Upstream()
     async with serving(upstream.handle) as loopback:
         name = ""
@@ -203,7 +206,10 @@ async def test_a_report_that_goes_further_survives_each_kill(tmp_path: Path) -> 
 
 
 async def test_stopped_in_the_middle_of_a_report(tmp_path: Path) -> None:
-    """SIGTERM ends the server with 0 and puts the report back; a client that follows it is let go and goes on later."""
+    """SIGTERM ends the server with exit code 0 and requeues the report.
+
+    The stream of a client ends and can be resumed later.
+    """
     upstream = Upstream(silent_from=10)
     async with serving(upstream.handle) as loopback:
         async with server(loopback, tmp_path) as first:
@@ -222,8 +228,9 @@ async def test_stopped_in_the_middle_of_a_report(tmp_path: Path) -> None:
 
 
 async def test_finished_early_by_another_server(tmp_path: Path) -> None:
-    """While pages are read, another server on the same folder asks for the text: it is written from the pages that were read.
-    A run that has ended and an unknown one are refused.
+    """A second server on the same folder can finish a report early. The text is written from the pages read so far.
+
+    Finishing an ended or an unknown run is refused.
     """
     upstream = Upstream(silent_pages_from=2)
     async with (
@@ -251,7 +258,7 @@ async def test_finished_early_by_another_server(tmp_path: Path) -> None:
 
 
 async def test_a_finish_survives_sigkill(tmp_path: Path) -> None:
-    """The server is killed after it was asked: the next one writes from the pages that are stored, and searches nothing."""
+    """A request to finish early survives SIGKILL. The next server writes from the stored pages without another search."""
     upstream = Upstream(silent_pages_from=2)
     async with serving(upstream.handle) as loopback:
         async with server(loopback, tmp_path, MAX_BACKGROUND_RESEARCHES="0") as idle:
@@ -274,7 +281,7 @@ async def test_a_finish_survives_sigkill(tmp_path: Path) -> None:
 
 
 async def test_two_servers_on_one_folder(tmp_path: Path) -> None:
-    """Each research runs in one server; both show, follow and cancel all of them."""
+    """Each run is executed by one of two servers on a folder. Both servers list, stream and cancel all runs."""
     upstream = Upstream()
     async with (
         serving(upstream.handle) as loopback,
@@ -295,5 +302,5 @@ async def test_two_servers_on_one_folder(tmp_path: Path) -> None:
         assert cancelled["status"] == "cancelled"
         assert (await one.events(name))[-1]["problem"]["code"] == "research_cancelled"
         async with asyncio.timeout(PATIENCE_S):
-            while loopback.busy:  # the other server has stopped the work, too
+            while loopback.busy:  # the server that executes the run has stopped it
                 await asyncio.sleep(0.1)

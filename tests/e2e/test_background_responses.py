@@ -1,4 +1,7 @@
-"""A background response of the Responses APIs with real processes: its server is killed, and the next one goes on."""
+"""Background responses of the Responses APIs with real processes.
+
+The next server continues the responses of a killed one.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def decoded(text: str) -> list[dict[str, Any]]:
 
 
 async def settled(running: Server, path: str) -> list[dict[str, Any]]:
-    """The events so far, once the server waits for its silent upstream."""
+    """Return the events so far, once the server only waits for its silent upstream."""
     await asleep(running.process)
     async with running.client.stream("GET", path, params={"stream": "true"}) as answer:
         return decoded(await read_until_asleep(answer, running))
@@ -34,8 +37,10 @@ async def settled(running: Server, path: str) -> list[dict[str, Any]]:
 async def test_background_response_survives_its_server(
     route: str, report: dict[str, Any], follow_up: dict[str, Any], tmp_path: Path
 ) -> None:
-    """After SIGKILL the next server finishes it. The numbers of its events go on, those that were sent stay as they were,
-    searches are not reported twice, and a follow-up question finds the answer after another restart.
+    """After SIGKILL the next server finishes the response.
+
+    The event numbers continue, earlier events stay unchanged, and no search is reported twice. A follow-up question
+    finds the answer after another restart.
     """
     data = tmp_path / route.strip("/").replace("/", "-")
     upstream = Upstream(silent_from=14)

@@ -1,4 +1,4 @@
-"""A server whose clock is set while it works: forward and back by hours, as by a person or a time service."""
+"""A server whose system clock jumps forward or back by hours while it works."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOUR_S = 3600.0
 
 
 def with_a_clock_that_jumps(offset: Path) -> str:
-    """Return the program `llm-platform` whose time of day is off by the seconds in the file."""
+    """Return a program that runs `llm-platform` with its clock shifted by the seconds in the file."""
     return f"""
 import pathlib, time
 real, offset = time.time, pathlib.Path({str(offset)!r})
@@ -27,8 +27,8 @@ time.time = lambda: real() + float(offset.read_text() or 0)
 
 
 @pytest.mark.parametrize("jump_s", [3 * HOUR_S, -3 * HOUR_S])
-async def test_a_run_goes_on_when_the_clock_is_set(tmp_path: Path, jump_s: float) -> None:
-    """A run under way is not begun again and counts no end of its server; runs that are queued later are done meanwhile."""
+async def test_a_run_continues_when_the_clock_is_set(tmp_path: Path, jump_s: float) -> None:
+    """A clock jump does not restart a running job or count as a crash, and later jobs are still executed."""
     clock = tmp_path / "offset"
     clock.write_text("0")
     upstream = Upstream(silent_from=10)
@@ -42,7 +42,7 @@ async def test_a_run_goes_on_when_the_clock_is_set(tmp_path: Path, jump_s: float
             other = await one.submit(depth="shallow", query=f"What is heat pump number {number}?")
             assert (await one.events(other))[-1]["type"] == "done"
         async with asyncio.timeout(PATIENCE_S):
-            while abs(lease_until(tmp_path, name) - before - jump_s) > HOUR_S:  # it is renewed by the new time
+            while abs(lease_until(tmp_path, name) - before - jump_s) > HOUR_S:  # the renewed lease uses the new time
                 await asyncio.sleep(0.1)
         state = await one.state(name)
         assert (state["status"], state["attempts"]) == ("running", 1)

@@ -1,4 +1,7 @@
-"""A server process with a budget for the day: model first, quotes when it is spent, also after a restart."""
+"""A server process with a daily budget.
+
+It answers with a model first, and with quotes after the budget is spent, also after a restart.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from tests.support.chat_server import ChatServer, answer, completion
 from tests.support.forked_command import run_forked
 from tests.support.server_process import FORKED, FORKED_SERVERS, TIMEOUT_S, Served, served
 
-CALL_USD = 0.02  # 20 tokens at 1000 dollars for a million
+CALL_USD = 0.02  # 20 tokens at 1000 dollars per million
 USAGE = {"prompt_tokens": 11, "completion_tokens": 9}
 EPOCH = date(1970, 1, 1)
 LONGEST_TEST_S = 60.0
@@ -50,7 +53,7 @@ def budget_entries(answer: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def one_day() -> None:
-    """The day does not end, and the budget with it, while the test runs."""
+    """Wait for midnight UTC if it is near, so that the daily budget is not reset during the test."""
     left_s = (datetime.now(UTC).date() + timedelta(days=1) - EPOCH).total_seconds() - time.time()
     if left_s < LONGEST_TEST_S:
         time.sleep(left_s)
@@ -59,7 +62,7 @@ def one_day() -> None:
 @pytest.mark.usefixtures("one_day")
 @pytest.mark.parametrize("kind", FORKED_SERVERS)
 async def test_answers_are_quotes_when_the_budget_is_spent(tmp_path: Path, kind: str) -> None:
-    """`degraded` says why, chat gets 429 with the remedy, and a restart does not fill the budget."""
+    """`degraded` gives the reason, chat returns 429 with the remedy, and a restart does not reset the budget."""
     async with chat_server().running() as chat:
         budget = settings(chat, BUDGET_USD_PER_DAY=str(CALL_USD))
         async with served(kind, tmp_path, **budget) as server:
@@ -85,8 +88,8 @@ async def test_answers_are_quotes_when_the_budget_is_spent(tmp_path: Path, kind:
 
 
 @pytest.mark.usefixtures("one_day")
-async def test_each_api_key_has_a_budget_of_its_own(tmp_path: Path) -> None:
-    """A key that has spent its share gets quotes, another one goes on."""
+async def test_each_api_key_has_its_own_budget(tmp_path: Path) -> None:
+    """A key that has spent its share gets quotes. Other keys still get answers of the model."""
     keys = {"LLM_PLATFORM_API_KEYS": "alice:key-of-alice,key-of-nobody", "BUDGET_USD_PER_DAY": "*=0.01,alice=1"}
     async with chat_server().running() as chat, served(FORKED, tmp_path, **settings(chat, **keys)) as server:
         server.search.gate.set()
@@ -99,7 +102,7 @@ async def test_each_api_key_has_a_budget_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("one_day")
 async def test_many_requests_of_a_key_at_once_do_not_overspend(tmp_path: Path) -> None:
-    """Sixty requests of one key at once spend its budget and at most one call more; another key is served meanwhile."""
+    """Sixty concurrent requests with one key overspend its budget by at most one call. Another key is served meanwhile."""
     calls = 5
     keys = {"LLM_PLATFORM_API_KEYS": "alice:key-of-alice,bob:key-of-bob"}
     limits = {
@@ -116,7 +119,7 @@ async def test_many_requests_of_a_key_at_once_do_not_overspend(tmp_path: Path) -
                 assert (answered.status_code, answered.json()["code"]) == (429, "daily_budget")
             return answered.status_code
 
-        for _ in range(3):  # the first ones reserve all, the later ones find what these left
+        for _ in range(3):  # the first requests reserve the whole budget, and later requests use what is released
             statuses = await asyncio.gather(
                 *(ask("key-of-alice", number) for number in range(60)), ask("key-of-bob", 0)
             )
@@ -130,7 +133,7 @@ async def test_many_requests_of_a_key_at_once_do_not_overspend(tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", FORKED_SERVERS)
 def test_unknown_price_stops_the_start(tmp_path: Path, kind: str) -> None:
-    """One line names the model and the setting to set."""
+    """The error is one line that names the model and the setting to change."""
     environment = {"LLM_API_KEY": "a-long-key", "LLM_MODEL": "m", "BUDGET_USD_PER_DAY": "1"}
     program, arguments = FORKED_SERVERS[kind]
     env = {**os.environ, "LLM_PLATFORM_DATA_DIR": str(tmp_path), **environment}

@@ -1,4 +1,4 @@
-"""A server whose disk is full: what it says, and that it goes on when there is room again."""
+"""A server with a full disk reports the fault, and recovers when there is space again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ exec "$0" -m modules.llm_platform serve
 
 @asynccontextmanager
 async def server_on_a_full_disk(loopback: Loopback, folder: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, Path]]:
-    """A client of the server, and the file that fills its disk."""
+    """Yield a client of the server, and the file that fills its disk."""
     data, log = folder / "data", folder / "server.log"
     data.mkdir()
     with log.open("w") as file:
@@ -52,9 +52,11 @@ async def server_on_a_full_disk(loopback: Loopback, folder: Path) -> AsyncIterat
         await process.wait()
 
 
-async def test_a_full_disk_is_said(tmp_path: Path) -> None:
-    """As with a database that is away: an answer names the store, a submit is refused for now, health has the reason. With room
-    again all goes on by itself. An answer that is finished when the disk fills up can be read.
+async def test_a_full_disk_is_reported(tmp_path: Path) -> None:
+    """A full disk is reported like an unavailable database.
+
+    The answer names the store, a background run is refused with Retry-After, and health gives the reason. With free
+    space the server recovers. An answer that is finished when the disk fills up can still be read.
     """
     upstream = Upstream()
     background = {"query": QUESTION, "background": True}

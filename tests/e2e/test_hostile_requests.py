@@ -1,4 +1,4 @@
-"""A real server process and everything that strangers send: refused in order, in time, and without an echo."""
+"""Hostile requests to a real server process get the right status, in time and without an echo."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFI
 from modules.llm_platform.presentation.rest.http.access import get_first_segment
 
 START_S = 180.0
-ANSWER_S = 10.0 + 20.0  # nobody is kept waiting longer than ten seconds; the rest is a busy machine's
+ANSWER_S = 10.0 + 20.0  # ten seconds is the limit for an answer, and the rest allows for a busy machine
 SECRET = {"WEBHOOK_SECRET": "whsec_" + "QUJD" * 8}
 NO_LIMITS = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0"}
 LONGEST_REFUSAL = 4096  # bytes
@@ -31,7 +31,7 @@ PROBLEM = {"type", "title", "status", "detail", "instance", "code", "retryable",
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """`llm-platform serve` over a folder, without a key, and the port that it chose."""
+    """Start `llm-platform serve` over a folder without an API key, and yield its port."""
     folder = tmp_path_factory.mktemp("served")
     (folder / "sails.md").write_text("# Solar sails\n\nSolar sails are pushed by light.\n")
     settings = {
@@ -72,7 +72,7 @@ async def _answer(port: int, request: bytes) -> bytes:
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
-    """Return the first final answer on the line."""
+    """Return the first final response of the connection, and skip 100 Continue."""
     while (head := await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100"):
         pass
     length = re.search(rb"content-length: (\d+)", head)
@@ -99,10 +99,10 @@ def _wrong(case: Case, answer: bytes) -> Iterator[str]:
 
 
 def _wrong_error(head: bytes, body: bytes) -> Iterator[str]:
-    """Yield an error as clients of another system or of MCP read it."""
+    """Yield what is wrong with an error of a compatible API or of MCP."""
     error: dict[str, Any] = json.loads(body)
     error.pop("instance", None)
-    error.pop("id", None)  # of JSON-RPC: an answer has that of its request
+    error.pop("id", None)  # of JSON-RPC, which repeats the id of the request
     if b"content-type: application/json" not in head or len(body) > LONGEST_REFUSAL:
         yield f"no JSON of a decent size: {body[:80]!r}"
     if MARK in json.dumps(error):
@@ -118,14 +118,17 @@ def _wrong_problem(status: int, head: bytes, body: bytes) -> Iterator[str]:
         yield f"an incomplete problem: {sorted(problem)}"
     if status == 422 and not problem["errors"]:
         yield "no word on what is wrong"
-    del problem["instance"]  # the address, which the sender knows
+    del problem["instance"]  # the path, which the sender knows
     if MARK in json.dumps(problem):
         yield "an echo"
 
 
 @pytest.mark.parametrize("group", [*GROUPS, *hostile_doors.GROUPS], ids=lambda group: group.__name__)
-async def test_strangers_are_answered_in_order(group: Callable[[], Iterator[Case]], port: int) -> None:
-    """The right status within ten seconds, a request id, a complete problem for every refusal, nothing of the sender's."""
+async def test_hostile_requests_are_answered_correctly(group: Callable[[], Iterator[Case]], port: int) -> None:
+    """Every hostile request gets an accepted status in ten seconds and a request id.
+
+    Every refusal is a complete problem document that repeats nothing of the request.
+    """
     faults = []
     for case in group():
         async with asyncio.timeout(ANSWER_S):
@@ -135,13 +138,13 @@ async def test_strangers_are_answered_in_order(group: Callable[[], Iterator[Case
 
 
 def test_there_are_many_cases() -> None:
-    """A generator that lost its cases would pass in silence."""
+    """The generator still produces many cases."""
     assert sum(1 for group in GROUPS for _ in group()) > 500
     assert sum(1 for group in hostile_doors.GROUPS for _ in group()) > 1500
 
 
-async def test_pages_inside_are_read_for_nobody(port: int) -> None:
-    """Neither those of this machine nor those of its network, through any interface that reads pages."""
+async def test_internal_pages_are_never_read(port: int) -> None:
+    """No interface reads pages of this machine or of its private network."""
     for target, failed in (("/open-webui/load", "error"), ("/tavily/extract", "failed_results")):
         urls = [*hostile_doors.INSIDE, f"http://127.0.0.1:{port}/health", f"http://localhost:{port}/metrics"]
         case = Case("inside", (200,), target=target, body=json.dumps({"urls": urls[:20]}).encode())
@@ -155,7 +158,9 @@ async def test_pages_inside_are_read_for_nobody(port: int) -> None:
 
 
 async def test_a_body_after_an_offer_to_upgrade(port: int) -> None:
-    """Java's client offers HTTP/2 with each POST; its body is read all the same, also when it comes in a second piece."""
+    """A request with an h2c upgrade offer, as Java's client sends it, has its body read, also if the body arrives in a
+    second segment.
+    """
     head = f"{HEAD}Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 24\r\n\r\n".encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(head)
@@ -170,7 +175,7 @@ async def test_a_body_after_an_offer_to_upgrade(port: int) -> None:
 
 
 async def test_no_request_is_smuggled(port: int) -> None:
-    """No byte of a body is read as a request; heads and chunks that two readers may read differently are refused."""
+    """No byte of a body is parsed as a request. Ambiguous heads and chunks are refused."""
     tried = list(attacks())
     outcomes = await asyncio.gather(*(asyncio.to_thread(attempt, port, attack) for attack in tried))
     faults = [f"{attack.name}: {fault(attack, outcome)}" for attack, outcome in zip(tried, outcomes, strict=True)]
@@ -179,8 +184,11 @@ async def test_no_request_is_smuggled(port: int) -> None:
 
 
 @pytest.mark.parametrize("status", REFUSALS)
-async def test_no_request_is_smuggled_behind_a_refusal(status: int, tmp_path: Path) -> None:
-    """Who has no key, or asks too often, is answered before the body has arrived; then nothing of it is a request."""
+async def test_no_request_is_smuggled_after_a_refusal(status: int, tmp_path: Path) -> None:
+    """A request without a key or above the rate limit is refused before its body has arrived.
+
+    No byte of the body is then parsed as a request.
+    """
     with attacked_server(SERVE, tmp_path, **REFUSALS[status]) as server:
         attempt(server.port, FIRST)
         tried = list(refused_attacks())

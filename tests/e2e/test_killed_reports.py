@@ -1,4 +1,4 @@
-"""A report with further rounds that is killed over and over; `make crash-reports` kills many more."""
+"""A report with several rounds that is killed repeatedly. `make crash-reports` kills many more."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from tests.support.killed_report import KilledReport, content_of
 from tests.support.loopback_upstream import serving
 from tests.support.report_chain import LINKED, ChainUpstream
 
-LAST_ANSWERS = ("plan", "search", "rank", "round", "round", f"read {LINKED}", "write")  # before a kill
+LAST_ANSWERS = ("plan", "search", "rank", "round", "round", f"read {LINKED}", "write")  # last before a kill
 
 
-async def test_a_killed_report_with_rounds_repeats_nothing_and_ends_as_it_would_have(tmp_path: Path) -> None:
-    """No search, page or call that was answered is asked for again, and the report is that of a run that nobody killed. So is
-    its replay, with and without a network.
+async def test_a_killed_report_with_rounds_repeats_nothing_and_ends_like_an_uninterrupted_run(tmp_path: Path) -> None:
+    """A killed report repeats no answered search, page or call, and equals the report of an uninterrupted run.
+
+    The same is true of its replay, online and offline.
     """
     async with serving(ChainUpstream().handle) as loopback:
         whole, killed = KilledReport(loopback, tmp_path / "whole"), KilledReport(loopback, tmp_path / "killed")

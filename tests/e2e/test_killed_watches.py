@@ -1,4 +1,7 @@
-"""Watched questions with real processes that are killed: no run is asked twice, no notice is lost, and each keeps its id."""
+"""Watched questions with real processes that are killed.
+
+No run is executed twice, no notice is lost, and each notice keeps its id.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from tests.support.watched_page import CHANGED, NEW_TOLL, QUESTION, SECRET, TOLL
 PATIENCE_S = 120.0
 KILLS = 5
 EXPECTED_RUNS = 2
-# The program looks at its runs often. Leases are ended by hand, as they end by themselves after 15 to 120 seconds.
+# The worker polls often. The tests expire leases by hand, which would otherwise take 15 to 120 seconds.
 SOON = patient(
     {
         "modules.llm_platform.application.services.watch_worker": {
@@ -88,7 +91,7 @@ def change(data: Path, file: str, statement: str) -> None:
 
 
 def end_leases(data: Path) -> None:
-    """Let what a killed server had claimed be free, as it becomes by itself."""
+    """Expire the leases and claims of a killed server now."""
     change(data, "researches.sqlite3", "UPDATE research_job SET lease_until = 0")
     change(data, "watches.sqlite3", "UPDATE watch SET lease_until = 0")
     change(data, "watches.sqlite3", "UPDATE watch_notice SET due_at = 0 WHERE status = 'pending'")
@@ -110,7 +113,7 @@ async def add(first: Server, host: Loopback) -> str:
 
 
 async def test_a_server_killed_during_a_run_leaves_it_to_the_next(tmp_path: Path) -> None:
-    """The next one goes on with the same run, and tells of its change once."""
+    """The next server continues the same run and reports its change once."""
     world = World()
     async with serving(world.handle) as host:
         async with server(host, tmp_path) as first:
@@ -133,8 +136,8 @@ async def test_a_server_killed_during_a_run_leaves_it_to_the_next(tmp_path: Path
         assert world.ids == {f"msg_{watch_id}.2": 1}
 
 
-async def test_a_server_killed_while_it_tells_tells_again_with_the_same_id(tmp_path: Path) -> None:
-    """Nobody can know whether the receiver took a message that it has not answered: it gets it once more."""
+async def test_a_server_killed_during_delivery_sends_the_same_id_again(tmp_path: Path) -> None:
+    """A notice without a response is sent again with the same id, because the receiver may have taken it."""
     world = World()
     async with serving(world.handle) as host:
         async with server(host, tmp_path) as first:
@@ -154,8 +157,10 @@ async def test_a_server_killed_while_it_tells_tells_again_with_the_same_id(tmp_p
         assert world.told[0] == world.told[1]
 
 
-async def test_servers_killed_at_any_moment_ask_once_and_lose_no_notice(tmp_path: Path) -> None:
-    """Whenever they die, each run is one background run, each change is stored once, and told at least once with one id."""
+async def test_servers_killed_at_any_moment_run_once_and_lose_no_notice(tmp_path: Path) -> None:
+    """Whenever the servers are killed, each watch run is one background run, and each change is stored once and
+    delivered at least once under one id.
+    """
     chance = random.Random(7)
     world = World()
     async with serving(world.handle) as host:

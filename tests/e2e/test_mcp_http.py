@@ -1,4 +1,4 @@
-"""MCP over HTTP on a real server, with the SDK's own client: answers, progress, cancellation, keys, limits, sessions."""
+"""MCP over HTTP on a real server with the SDK's client: answers, progress, cancellation, keys, limits, sessions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KEY = "0123456789abcdef"
 OTHER_KEY = "fedcba9876543210"
 KEYS = f"alice:{KEY},bob:{OTHER_KEY}"
 QUESTION = {"query": "What is Python asyncio?"}
-ERAS = ("auto", "legacy")  # one request each, and with a handshake and a session
+ERAS = ("auto", "legacy")  # without a session, and with a handshake and a session
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -54,8 +54,8 @@ async def running(
     parts: Mapping[str, Any] = MappingProxyType({}),
     **values: Any,
 ) -> AsyncIterator[str]:
-    """The address of /mcp on a server; `parts` replace services of the platform."""
-    limits = {"RATE_LIMIT_BURST": 5} if rate_limiter else {}  # set by the operator, so that loopback is limited, too
+    """Yield the /mcp URL of a server. `parts` replace services of the platform."""
+    limits = {"RATE_LIMIT_BURST": 5} if rate_limiter else {}  # with an operator's limit, loopback is limited too
     settings = Settings(_env_file=None, LLM_PLATFORM_PORT=0, **{"DRAIN_TIMEOUT_S": 0.0, **limits, **values})
     server = make_server(dataclasses.replace(platform_of(services, rate_limiter=rate_limiter), **parts), settings)
     task = asyncio.create_task(server.serve())
@@ -98,7 +98,7 @@ async def test_tools_answer_over_http(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_cancelled_call_stops_the_research(mode: str) -> None:
-    """A client that cancels stops the research: by a notification with a session, by closing the response without one."""
+    """A client cancels a research run with a notification in a session, or by closing the response without a session."""
     services = FakeServices()
     services.gate.clear()
     async with running(services) as url, connected(url, mode) as client:
@@ -129,7 +129,9 @@ async def test_a_client_that_leaves_stops_the_research() -> None:
 
 
 async def test_a_session_of_another_process_is_answered_without_one() -> None:
-    """A request with a session id that this process does not have is answered: replicas and restarts need no shared state."""
+    """A request with a session id of another process is answered without a session, so replicas and restarts need no
+    shared state.
+    """
     async with running(FakeServices()) as url, httpx2.AsyncClient(headers=HEADERS) as http:
         session = {"Mcp-Session-Id": "of-another-replica", "Mcp-Protocol-Version": "2025-06-18"}
         body = {
@@ -145,7 +147,10 @@ async def test_a_session_of_another_process_is_answered_without_one() -> None:
 
 
 async def test_an_ended_session_is_gone() -> None:
-    """After its client has ended it, a request of the session is a 404, as the protocol says; only its caller can end it."""
+    """A request in an ended session returns 404, as the protocol requires.
+
+    Only the caller that opened a session can end it.
+    """
     async with running(FakeServices(), LLM_PLATFORM_API_KEYS=KEYS) as url, httpx2.AsyncClient(headers=HEADERS) as http:
         mine, theirs = {"X-API-Key": KEY}, {"X-API-Key": OTHER_KEY}
         opened = await http.post(url, json=INITIALIZE, headers=mine)
@@ -159,7 +164,7 @@ async def test_an_ended_session_is_gone() -> None:
 
 
 async def test_more_sessions_than_allowed_are_answered_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever opens many sessions keeps nobody else out."""
+    """A client that opens many sessions does not block others."""
     monkeypatch.setattr(mcp_routes, "MAX_SESSIONS", 1)
     async with running(FakeServices()) as url, connected(url, "legacy"), connected(url, "legacy") as second:
         result = await second.call_tool("search", {"query": "q"})
@@ -181,7 +186,10 @@ async def test_more_sessions_than_allowed_are_answered_without_one(monkeypatch: 
     ],
 )
 async def test_hostile_arguments_are_tool_errors(arguments: dict[str, Any]) -> None:
-    """Each is an error that a model can read, short and without the value; nothing reaches the provider."""
+    """Each invalid argument is a short tool error that a model can read.
+
+    It does not contain the value, and no provider is called.
+    """
     services = FakeServices()
     async with running(services) as url, connected(url, "auto") as client:
         result = await client.call_tool("search", arguments)
@@ -193,7 +201,7 @@ async def test_hostile_arguments_are_tool_errors(arguments: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_keys_are_those_of_the_other_routes(mode: str) -> None:
-    """Without a right key nothing answers; with one the research belongs to its caller."""
+    """A call without a valid key is refused. A call with a key belongs to its caller."""
     services = FakeServices()
     async with running(services, LLM_PLATFORM_API_KEYS=KEYS) as url:
         async with httpx2.AsyncClient(headers=HEADERS) as http:
@@ -207,7 +215,7 @@ async def test_keys_are_those_of_the_other_routes(mode: str) -> None:
 
 
 async def test_a_session_belongs_to_its_caller() -> None:
-    """Another caller who names a session gets no access to it: a notification of theirs cancels nothing in it."""
+    """A caller cannot use the session of another caller, so a cancellation from outside has no effect."""
     services = FakeServices()
     services.gate.clear()
     async with running(services, LLM_PLATFORM_API_KEYS=KEYS) as url, httpx2.AsyncClient(headers=HEADERS) as http:
@@ -232,7 +240,7 @@ async def test_a_session_belongs_to_its_caller() -> None:
 
 
 async def test_a_stored_report_belongs_to_the_keys_that_asked_for_it() -> None:
-    """Another key neither lists nor reads it, as if it did not exist; who asks for the same report owns it too."""
+    """Another key can neither list nor read a stored report. A key that asks for the same report becomes an owner too."""
     store = MemoryResearchStore()
     world = World(Web(some_pages()), ReportModel(), store)
     parts = {"research": world.service(), "store": StoreService(store)}
@@ -264,7 +272,7 @@ async def test_a_stored_report_belongs_to_the_keys_that_asked_for_it() -> None:
 
 
 async def test_limits_count_calls_only() -> None:
-    """The messages of a handshake are not counted; a call above the limit is a tool error that names the wait."""
+    """Handshake messages are not counted. A call above the limit is a tool error with the waiting time."""
     limiter = MemoryRateLimiter(RateLimits(RateLimit("client", 1, 86_400, burst=1)))
     async with running(FakeServices(), limiter) as url, connected(url, "legacy") as client:
         await client.list_tools()
@@ -276,7 +284,7 @@ async def test_limits_count_calls_only() -> None:
 
 
 async def test_limits_count_resources() -> None:
-    """Reading reports is limited like calling tools: the second request of a client that may make one is refused."""
+    """Reading a report resource is rate limited like a tool call."""
     limiter = MemoryRateLimiter(RateLimits(RateLimit("client", 1, 86_400, burst=1)))
     parts = {"store": StoreService(MemoryResearchStore())}
     async with running(FakeServices(), limiter, parts) as url, connected(url, "legacy") as client:
@@ -288,7 +296,7 @@ async def test_limits_count_resources() -> None:
 
 
 class LabelledServices(FakeServices):
-    """Notes for which API key each search is made, as the budget of a key does."""
+    """Records the API key label of each search, as a per-key budget does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -301,7 +309,7 @@ class LabelledServices(FakeServices):
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_call_counts_for_the_key_of_its_caller(mode: str) -> None:
-    """Also in a session, which runs in a task of its own: what it spends is in the budget of this key and no other."""
+    """A call counts for the budget of its caller's key only, also in a session, which runs in a separate task."""
     services = LabelledServices()
     async with running(services, LLM_PLATFORM_API_KEYS=KEYS) as url:
         for key in (KEY, OTHER_KEY, KEY):
@@ -312,7 +320,10 @@ async def test_a_call_counts_for_the_key_of_its_caller(mode: str) -> None:
 
 
 async def test_one_caller_cannot_take_all_sessions() -> None:
-    """Above the limit of a client a handshake is answered without a session; that of another caller gets one."""
+    """Above the session limit of a client, a handshake is answered without a session.
+
+    Other callers still get a session.
+    """
     limiter = MemoryRateLimiter(RateLimits(RateLimit("client", 1, 86_400, burst=2)))
     async with (
         running(FakeServices(), limiter, LLM_PLATFORM_API_KEYS=KEYS) as url,
@@ -328,8 +339,8 @@ async def test_one_caller_cannot_take_all_sessions() -> None:
     "message",
     [{"jsonrpc": "1.0", "method": MARK}, {"jsonrpc": "2.0", "id": {MARK: MARK}, "method": "ping"}, {MARK: MARK}, {}],
 )
-async def test_what_is_no_message_does_not_come_back(message: dict[str, Any]) -> None:
-    """It may contain what somebody meant to send elsewhere."""
+async def test_an_invalid_message_is_not_echoed(message: dict[str, Any]) -> None:
+    """An invalid message is not echoed, because it may contain data meant for another service."""
     async with running(FakeServices()) as url, httpx2.AsyncClient(headers=HEADERS) as http:
         answer = await http.post(url, json=message)
     assert answer.status_code in (400, 422)
@@ -337,7 +348,7 @@ async def test_what_is_no_message_does_not_come_back(message: dict[str, Any]) ->
 
 
 async def test_admission_is_shared_with_the_other_routes() -> None:
-    """A research run over MCP occupies a slot; one too many is a tool error."""
+    """A research run over MCP uses an admission slot. A run above the limit is a tool error."""
     services = FakeServices()
     services.gate.clear()
     async with running(services, MAX_CONCURRENT_RESEARCHES=1) as url, connected(url, "auto") as client:
@@ -358,7 +369,7 @@ async def test_admission_is_shared_with_the_other_routes() -> None:
     ],
 )
 async def test_web_pages_cannot_call(headers: dict[str, str], status: int) -> None:
-    """A page of another site, or DNS rebinding, reaches nothing (checks of GuardMiddleware)."""
+    """A cross-site page or DNS rebinding cannot call /mcp (GuardMiddleware)."""
     async with running(FakeServices()) as url, httpx2.AsyncClient(headers=HEADERS) as http:
         assert (await http.post(url, json=INITIALIZE, headers=headers)).status_code == status
 
@@ -378,21 +389,21 @@ async def test_web_pages_cannot_call(headers: dict[str, str], status: int) -> No
     ],
 )
 async def test_bad_bodies_are_refused(body: bytes, status: int) -> None:
-    """Whatever is no message gets a 4xx that does not repeat it."""
+    """An invalid message returns a 4xx that does not repeat it."""
     async with running(FakeServices()) as url, httpx2.AsyncClient(headers=HEADERS) as http:
         response = await http.post(url, content=body)
     assert response.status_code == status, response.text
 
 
 async def test_get_is_not_allowed() -> None:
-    """The server sends nothing outside of responses, and says so."""
+    """GET returns 405 with Allow, because the server sends nothing outside of responses."""
     async with running(FakeServices()) as url, httpx2.AsyncClient() as http:
         response = await http.get(url, headers={"Accept": "text/event-stream"})
     assert (response.status_code, response.headers["allow"]) == (405, "DELETE, POST")
 
 
 async def test_a_stopping_server_ends_calls() -> None:
-    """After the drain a running call ends, and the server stops."""
+    """After the drain timeout a running call ends and the server stops."""
     services = FakeServices()
     services.gate.clear()
     async with running(services) as url:

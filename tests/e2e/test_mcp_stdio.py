@@ -1,4 +1,4 @@
-"""`llm-platform mcp` as a host starts it: a process that is spoken to over standard input and output."""
+"""`llm-platform mcp` as an MCP host starts it: a process that communicates over standard input and output."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def documents(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_host_researches_its_documents(mode: str, documents: Path, tmp_path: Path) -> None:
-    """A host asks, sees the steps, and gets an answer whose citations are verified; a document gives no orders."""
+    """A host asks, receives progress, and gets an answer with verified citations.
+
+    Instructions inside a document have no effect.
+    """
     steps: list[str] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
@@ -70,7 +73,7 @@ async def test_a_host_researches_its_documents(mode: str, documents: Path, tmp_p
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_cancelled_call_reaches_the_upstream(mode: str, tmp_path: Path) -> None:
-    """A host that cancels ends the search at the provider, and the server answers the next call."""
+    """A cancellation by the host ends the search at the provider, and the server answers the next call."""
     search = GatedSearch()
     async with (
         serving(search.handle) as upstream,
@@ -88,8 +91,11 @@ async def test_a_cancelled_call_reaches_the_upstream(mode: str, tmp_path: Path) 
     assert found.structured_content["results"][0]["title"] == "asyncio"
 
 
-def test_standard_output_is_the_protocol_alone(documents: Path, tmp_path: Path) -> None:
-    """Every line of standard output is a message, also with all logs on; the end of the input ends the process with 0."""
+def test_standard_output_carries_only_the_protocol(documents: Path, tmp_path: Path) -> None:
+    """Every line of standard output is an MCP message, also with all logs on.
+
+    The process exits with 0 when its input ends.
+    """
     messages = [
         {
             "jsonrpc": "2.0",
@@ -122,7 +128,7 @@ def test_standard_output_is_the_protocol_alone(documents: Path, tmp_path: Path) 
 
 
 def test_a_missing_package_is_named() -> None:
-    """Without the extra the command fails with the line that installs it."""
+    """Without the extra the command fails and prints the install command."""
     hide = "import sys; sys.modules['mcp'] = None; from modules.llm_platform.__main__ import main; main()"
     done = run_forked(hide, "mcp", "--offline", timeout=TIMEOUT_S, env=environment())
     assert (done.returncode, done.stdout) == (1, "")

@@ -1,4 +1,4 @@
-"""The platform inside of a FastAPI application that uvicorn serves: mounted as an application, and included as routes."""
+"""The platform in a FastAPI application that uvicorn serves, mounted as an application or included as routes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PROBLEM = "application/problem+json"
 
 @asynccontextmanager
 async def serving(host: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
-    """Serve the host with uvicorn, as its owner configures it, on a free port."""
+    """Serve the host with uvicorn on a free port, as its owner would configure it."""
     config = uvicorn.Config(host, port=0, log_config=None, lifespan="on")
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
@@ -65,7 +65,7 @@ def documents(folder: Path, **settings: Any) -> Settings:
 
 
 async def answers_everywhere(client: httpx2.AsyncClient, prefix: str) -> None:
-    """JSON, an event stream, a search, and errors whose instance is the whole path."""
+    """Check JSON, an event stream, searches, and errors whose instance is the full path."""
     answered = await client.post(f"{prefix}/research", json=QUESTION)
     assert answered.status_code == 200, answered.text
     assert answered.json()["citations"][0]["verdict"] == "supported"
@@ -93,8 +93,10 @@ def logging_state() -> dict[str, tuple[int, int]]:
 
 
 async def test_a_mounted_application_answers_and_closes_with_the_host(tmp_path: Path) -> None:
-    """No line of the host's but the mount: the platform opens at the first request and closes when the host shuts down. The
-    host keeps its signals, protocol class and loggers.
+    """A mounted application needs only the mount.
+
+    The platform opens at the first request and closes when the host shuts down. Signals, the protocol class and loggers
+    stay the host's.
     """
     before = logging_state()
     mounted = create_app(documents(tmp_path))
@@ -121,7 +123,7 @@ async def test_a_mounted_application_answers_and_closes_with_the_host(tmp_path: 
 
 
 async def test_a_host_with_a_lifespan_enters_that_of_the_mounted_application(tmp_path: Path) -> None:
-    """The platform is open before the first request and closed before the host's lifespan ends."""
+    """A host with a lifespan can open the platform before the first request and close it before its own lifespan ends."""
     mounted = create_app(documents(tmp_path))
     seen: list[bool] = []
 
@@ -140,7 +142,7 @@ async def test_a_host_with_a_lifespan_enters_that_of_the_mounted_application(tmp
 
 
 async def test_two_mounts_of_one_host_are_two_platforms(tmp_path: Path) -> None:
-    """Requests that arrive at once open each application once; the settings of one do not apply to the other."""
+    """Concurrent first requests open each application once. The settings of one mount do not affect the other."""
     host = FastAPI()
     key = "a-long-random-word-of-a-test"
     host.mount("/open", create_app(documents(tmp_path / "open")))
@@ -155,7 +157,7 @@ async def test_two_mounts_of_one_host_are_two_platforms(tmp_path: Path) -> None:
 
 
 def test_a_mounted_application_opens_again_in_another_event_loop(tmp_path: Path) -> None:
-    """A test client without `with` uses an event loop for each request."""
+    """A test client without `with` uses a new event loop for each request."""
     host = FastAPI()
     host.mount("/llm", create_app(documents(tmp_path, ALLOWED_HOSTS=("testserver",))))
     client = TestClient(host)
@@ -166,13 +168,13 @@ def test_a_mounted_application_opens_again_in_another_event_loop(tmp_path: Path)
 
 
 def test_a_wrong_setting_is_an_error_of_create_app() -> None:
-    """The host does not start with it."""
+    """A wrong setting stops the host from starting."""
     with pytest.raises(SettingsError, match="SEARCH_PROVIDERS"):
         create_app(Settings.without_environment(SEARCH_PROVIDERS=("nobody",)))
 
 
 async def test_included_routes_answer_on_the_hosts_platform(tmp_path: Path) -> None:
-    """Under any prefix; they are in the host's OpenAPI document, and background runs work."""
+    """Included routes work under any prefix, appear in the host's OpenAPI document, and support background runs."""
     before = logging_state()
     platform = build_platform(documents(tmp_path))
 
@@ -201,7 +203,7 @@ async def test_included_routes_answer_on_the_hosts_platform(tmp_path: Path) -> N
 
 
 async def test_a_hosts_dependency_protects_included_routes() -> None:
-    """The host refuses in its own words, and nothing is searched."""
+    """The refusal of a host's dependency is returned unchanged, and no search is made."""
     search = FakeWebSearch([result_item(1, topic="tides")])
 
     async def refuse() -> None:
@@ -218,7 +220,7 @@ async def test_a_hosts_dependency_protects_included_routes() -> None:
 
 
 async def test_a_host_decides_about_names_and_origins_of_included_routes() -> None:
-    """A host under a public name has its own checks of Host and Origin."""
+    """Included routes do not check Host and Origin, so a host with a public name can do its own checks."""
     search = FakeWebSearch([result_item(1, topic="tides")])
     async with build_platform(Settings.without_environment(), overrides={IWebSearchProvider: search}) as platform:
         assert isinstance(platform, LLMPlatform)
@@ -242,7 +244,10 @@ async def test_a_host_decides_about_names_and_origins_of_included_routes() -> No
 async def test_the_programs_of_the_guide_serve_and_shut_down(
     name: str, prefix: str, number: signal.Signals, tmp_path: Path
 ) -> None:
-    """Each program of the guide, unchanged, under `uvicorn`: it answers, and a signal ends it as uvicorn ends any program."""
+    """Each program of the guide runs unchanged under `uvicorn`.
+
+    It answers, and a signal ends it like any other uvicorn program.
+    """
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     (tmp_path / name).write_text(files_in(PAGE)[name], encoding="utf-8")
     words = (f"{name.removesuffix('.py')}:app", "--port", "0")

@@ -1,4 +1,4 @@
-"""Server processes under more research runs than they may run, with clients that leave, and on SIGTERM."""
+"""Server processes with more research runs than allowed, with clients that disconnect, and after SIGTERM."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from tests.support.server_process import (
 
 
 async def test_more_researches_than_allowed_are_refused(tmp_path: Path) -> None:
-    """With two slots two research runs run, two wait, and the others get 503; the probes answer meanwhile. The same holds
-    for streams.
+    """With two slots, two research runs execute, two wait, and the others get 503, streamed or not.
+
+    The probes answer meanwhile.
     """
     async with served(FORKED, tmp_path, MAX_CONCURRENT_RESEARCHES="2") as server:
         await fill_the_slots(server)
@@ -34,7 +35,7 @@ async def test_more_researches_than_allowed_are_refused(tmp_path: Path) -> None:
 
 
 async def fill_the_slots(server: Served, **headers: str) -> list[httpx2.Response]:
-    """Return the answers to twelve requests of which two run, two wait and eight are refused."""
+    """Return the answers to twelve requests, of which two run, two wait and eight are refused."""
     running = [server.research(number, **headers) for number in range(2)]
     await until(lambda: len(server.upstream.requests) == 2)
     others = [server.research(number, **headers) for number in range(2, 12)]
@@ -46,7 +47,7 @@ async def fill_the_slots(server: Served, **headers: str) -> list[httpx2.Response
     assert (await server.client.get("/ready")).status_code == 200
     assert (await server.client.get("/health")).status_code == 200
     searches = [request for request in server.upstream.requests if request.path.startswith("/search")]
-    assert len(searches) <= 3  # /health makes one
+    assert len(searches) <= 3  # /health makes one request
     server.search.gate.set()
     answers = await asyncio.gather(*running, *others)
     assert sorted(answer.status_code for answer in answers) == [200] * 4 + [503] * 8
@@ -55,9 +56,7 @@ async def fill_the_slots(server: Served, **headers: str) -> list[httpx2.Response
 
 @pytest.mark.parametrize("kind", FORKED_SERVERS)
 async def test_client_that_leaves_stops_its_research(tmp_path: Path, kind: str) -> None:
-    """The upstream call ends, no other one follows, and the only slot is free for the next client, with and without a
-    stream.
-    """
+    """A disconnect cancels the upstream call and frees the slot for the next client, with and without a stream."""
     async with served(kind, tmp_path, MAX_CONCURRENT_RESEARCHES="1") as server:
         for number in range(6):
             leaving = server.research(number, **(STREAM if number % 2 else {}))
@@ -71,7 +70,7 @@ async def test_client_that_leaves_stops_its_research(tmp_path: Path, kind: str) 
 
 @pytest.mark.parametrize("kind", SERVERS)
 async def test_running_requests_finish_after_sigterm(tmp_path: Path, kind: str) -> None:
-    """At once /ready and new requests get 503; what runs ends with its answer, and the process with 0."""
+    """After SIGTERM, /ready and new requests return 503 at once. Running requests finish, and the process exits with 0."""
     async with served(kind, tmp_path, DRAIN_TIMEOUT_S=str(TIMEOUT_S)) as server:
         plain, streamed = server.research(1), server.research(2, **STREAM)
         await until(lambda: server.upstream.busy == 2)
@@ -81,7 +80,7 @@ async def test_running_requests_finish_after_sigterm(tmp_path: Path, kind: str) 
                 break
         assert (ready.status_code, ready.json()["code"]) == (503, "not_serving")
         assert (await server.research(3)).status_code == 503
-        await asyncio.sleep(0.5)  # the servers' own shutdown would have closed the sockets by now
+        await asyncio.sleep(0.5)  # by now uvicorn's own shutdown would have closed the sockets
         assert (await server.client.get("/ready")).status_code == 503
         server.search.gate.set()
         assert (await plain).status_code == 200
@@ -90,20 +89,20 @@ async def test_running_requests_finish_after_sigterm(tmp_path: Path, kind: str) 
 
 
 async def test_all_processes_of_a_server_drain(tmp_path: Path) -> None:
-    """With `uvicorn --workers 2`, what runs in either process ends with its answer, and the server with 0."""
+    """With `uvicorn --workers 2`, running requests of both processes finish, and the server exits with 0."""
     async with served("workers", tmp_path, DRAIN_TIMEOUT_S=str(TIMEOUT_S)) as server:
         await until_ready(server)
         researches = [server.research(number) for number in range(8)]
         await until(lambda: server.upstream.busy == 8)
         server.process.send_signal(signal.SIGTERM)
-        await asyncio.sleep(0.5)  # the servers' own shutdown would have cancelled them by now
+        await asyncio.sleep(0.5)  # by now uvicorn's own shutdown would have cancelled the requests
         server.search.gate.set()
         assert [(await research).status_code for research in researches] == [200] * 8
         assert await server.ended() == 0
 
 
 async def until_ready(server: Served) -> None:
-    """Wait until the processes, which start after the address is in the log, answer."""
+    """Wait until the worker processes answer. They start after the address is logged."""
     async with asyncio.timeout(TIMEOUT_S):
         while True:
             try:
@@ -116,7 +115,7 @@ async def until_ready(server: Served) -> None:
 
 @pytest.mark.parametrize("kind", FORKED_SERVERS)
 async def test_requests_that_cannot_finish_end_with_an_error(tmp_path: Path, kind: str) -> None:
-    """After the drain timeout a stream ends with `failed`, a plain request with 503, and the process with 0."""
+    """After the drain timeout a stream ends with `failed` and a plain request with 503. The process exits with 0."""
     async with served(kind, tmp_path, DRAIN_TIMEOUT_S="0.3") as server:
         plain, streamed = server.research(1), server.research(2, **STREAM)
         await until(lambda: server.upstream.busy == 2)
@@ -135,7 +134,7 @@ async def test_requests_that_cannot_finish_end_with_an_error(tmp_path: Path, kin
 
 @pytest.mark.parametrize("kind", FORKED_SERVERS)
 async def test_second_sigterm_ends_the_drain(tmp_path: Path, kind: str) -> None:
-    """It does not wait for the drain timeout of an hour; the stream still ends with `failed`, and the log has no traceback."""
+    """A second SIGTERM ends the drain of an hour. The stream still ends with `failed`, and the log has no traceback."""
     async with served(kind, tmp_path, DRAIN_TIMEOUT_S="3600") as server:
         streamed = server.research(1, **STREAM)
         await until(lambda: server.upstream.busy == 1)

@@ -1,4 +1,4 @@
-"""The plan of a report on a real terminal: what a person types reaches it, and each way out ends as it should."""
+"""The plan editor of a report on a real terminal: input, and each way to quit."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from modules.llm_platform.presentation.cli.main import run
 
 pytestmark = pytest.mark.usefixtures("restored_logging")  # commands run in this process
 
-PATIENCE_S = 120.0  # how long a test waits for a process before it is called hanging
-PROMPT_S = 20.0  # Ctrl-C to exit, on a slow and busy machine
+PATIENCE_S = 120.0  # a process that takes longer is considered hanging
+PROMPT_S = 20.0  # time from Ctrl-C to the exit on a slow, busy machine
 PROMPT = "plan> "
 QUESTION = "What heats the greenhouse and where is rain water kept?"
-# Only the terminal that a session has taken for its own turns Ctrl-C into a signal.
+# Ctrl-C becomes a signal only on the controlling terminal of a session.
 TAKE_THE_TERMINAL = "import fcntl, os, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 @pytest.fixture(autouse=True)
 def keyword_search_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors change nothing of a plan, and each process would load their model."""
+    """Disable vectors, which do not affect a plan and would load a model in each process."""
     monkeypatch.setenv("EMBEDDER", "none")
 
 
 @pytest.fixture(autouse=True)
 def nothing_accepted_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A plan that another test accepted for the question would be offered again."""
+    """Use an empty data folder, because a plan accepted in another test would be offered again."""
     monkeypatch.setenv("LLM_PLATFORM_DATA_DIR", str(tmp_path / "data"))
 
 
@@ -53,7 +53,7 @@ def notes(tmp_path: Path) -> Path:
 
 
 class Terminal:
-    """A person's end of a terminal, and the program at the other."""
+    """The user's side of a terminal, and the program on the other side."""
 
     def __init__(self, process: ForkedPython, ours: int) -> None:
         self.process = process
@@ -64,7 +64,7 @@ class Terminal:
         os.write(self._ours, text.encode())
 
     def wait_for(self, text: str) -> str:
-        """Return what was shown since the last time, up to this text."""
+        """Return the output since the last call, up to this text."""
         before, deadline = len(self.seen), time.monotonic() + PATIENCE_S
         while text not in self.seen[before:]:
             assert time.monotonic() < deadline, self.seen
@@ -72,7 +72,7 @@ class Terminal:
         return self.seen[before:]
 
     def wait(self) -> int:
-        """To the end: the exit code."""
+        """Wait for the process and return its exit code."""
         while self._read():
             pass
         return self.process.wait(PATIENCE_S)
@@ -80,7 +80,7 @@ class Terminal:
     def _read(self) -> bool:
         ready, _, _ = select.select([self._ours], [], [], PATIENCE_S)
         assert ready, f"nothing happens any more: {self.seen}"
-        with suppress(OSError):  # the last reader of a terminal gets an error, not an end
+        with suppress(OSError):  # reading from a terminal that the program has closed raises an error
             if piece := os.read(self._ours, 65_536):
                 self.seen += piece.decode("utf-8", "replace").replace("\r\n", "\n")
                 return True
@@ -89,7 +89,7 @@ class Terminal:
 
 @contextmanager
 def terminal(*arguments: str, stdout: int | None = None, env: Mapping[str, str] | None = None) -> Iterator[Terminal]:
-    """The program on a dumb terminal of its own, which Ctrl-C reaches; `stdout` may go elsewhere."""
+    """Run the program on its own dumb terminal, where Ctrl-C reaches it. `stdout` can be redirected."""
     ours, theirs = pty.openpty()
     process = ForkedPython(
         f"{TAKE_THE_TERMINAL}; {COMMAND_LINE}",
@@ -113,7 +113,10 @@ def report(notes: Path, *options: str) -> tuple[str, ...]:
 
 
 def test_plan_is_edited_on_a_terminal(notes: Path, tmp_path: Path) -> None:
-    """Added, edited, moved and removed with the keyboard; the report answers exactly what was accepted."""
+    """A plan can be extended, edited, reordered and shortened from the keyboard.
+
+    The report answers exactly the accepted plan.
+    """
     target = tmp_path / "report.json"
     with terminal(*report(notes, "--output", str(target))) as screen:
         shown = screen.wait_for(PROMPT)
@@ -138,7 +141,7 @@ def test_plan_is_edited_on_a_terminal(notes: Path, tmp_path: Path) -> None:
 
 
 def test_accepted_plan_is_restored_after_a_kill(notes: Path, tmp_path: Path) -> None:
-    """Killed with the report under way: the same command shows the person's plan, says so, and Enter goes on with it."""
+    """After a kill in a running report, the same command shows the accepted plan, and Enter continues with it."""
     env = {"LLM_PLATFORM_DATA_DIR": str(tmp_path / "data")}
     with terminal(*report(notes), env=env) as screen:
         shown = screen.wait_for(PROMPT)
@@ -161,7 +164,7 @@ def test_accepted_plan_is_restored_after_a_kill(notes: Path, tmp_path: Path) -> 
 
 
 def test_menu_is_not_on_standard_output(notes: Path, tmp_path: Path) -> None:
-    """Who sends the answer to a file is still asked on the terminal, and the file holds the answer alone."""
+    """With standard output in a file, the plan is still shown on the terminal, and the file contains only the answer."""
     with (tmp_path / "out.md").open("wb") as file, terminal(*report(notes), stdout=file.fileno()) as screen:
         screen.wait_for(PROMPT)
         screen.type("\n")
@@ -179,7 +182,10 @@ def test_menu_is_not_on_standard_output(notes: Path, tmp_path: Path) -> None:
 def test_nothing_is_researched_without_acceptance(
     key: str, lines: int, before: str, notes: Path, tmp_path: Path
 ) -> None:
-    """Each way out is one key, at the menu and amid a change: exit code 130 at once, no traceback, no file."""
+    """Each way to quit is one key, at the menu and during an edit.
+
+    The program exits with 130 at once, without a traceback or a file.
+    """
     target = tmp_path / "report.json"
     with terminal(*report(notes, "--output", str(target))) as screen:
         screen.wait_for(PROMPT)
@@ -197,14 +203,14 @@ def test_nothing_is_researched_without_acceptance(
 
 @pytest.mark.parametrize("options", [("--yes",), ("--json",), ("--plan-only",)], ids=" ".join)
 def test_plan_is_not_reviewed_with_yes_json_or_plan_only(options: tuple[str, ...], notes: Path) -> None:
-    """On a terminal too: no question stands in the way of a script that runs there."""
+    """These options skip the review also on a terminal, so that scripts are not blocked."""
     with terminal(*report(notes, *options)) as screen:
         assert screen.wait() == 0, screen.seen
     assert PROMPT not in screen.seen
 
 
 def test_plan_file_round_trip(notes: Path, tmp_path: Path) -> None:
-    """What --plan-only prints is what --plan takes, as lines and as JSON."""
+    """The output of --plan-only is valid input for --plan, as lines and as JSON."""
     for options in ((), ("--json",)):
         printed = printed_by(*report(notes, "--plan-only", *options))
         (tmp_path / "plan").write_text(printed, encoding="utf-8")
@@ -215,7 +221,7 @@ def test_plan_file_round_trip(notes: Path, tmp_path: Path) -> None:
 
 
 def printed_by(*arguments: str) -> str:
-    """Return the standard output of a command that ends with 0, run without a process of its own."""
+    """Run a successful command in this process and return its standard output."""
     out, err = io.StringIO(), io.StringIO()
     assert run(arguments, wiring(), Console(out, err, io.StringIO())) == 0, err.getvalue()
     return out.getvalue()

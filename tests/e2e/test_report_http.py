@@ -1,4 +1,6 @@
-"""A report over HTTP: `llm-platform serve` as a process, its doors, its upstreams' faults, and clients who hang up."""
+"""A report over HTTP with `llm-platform serve` as a process: its interfaces, upstream faults, and clients that
+disconnect.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,15 @@ from shared.config import Settings
 QUESTION = "How do heat pumps work in cold winters?"
 START_S = 120.0
 ANSWER_S = 120.0
-BUSY_MS = 15_000  # what a slow and busy machine may add
-QUIET_S, QUIET_WITHIN_S = 0.5, 20.0  # a silent upstream would be waited for longer than that
+BUSY_MS = 15_000  # allowance for a slow, busy machine
+QUIET_S, QUIET_WITHIN_S = 0.5, 20.0  # longer than any wait for a silent upstream
 HANG_SECONDS = 4.0  # max_seconds of a report whose upstreams hang
-SECONDS = 60.0  # limit of another request, also on a busy machine
+SECONDS = 60.0  # limit of other requests, also on a busy machine
 
 
 @asynccontextmanager
 async def served(upstream: Upstream, data: Path) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of a server of its own, whose upstreams are `upstream`."""
+    """Yield a client of a new server process that uses `upstream`."""
     async with serving(upstream.handle) as loopback:
         off = {
             "RATE_LIMIT_PER_MINUTE": "0",
@@ -49,7 +51,10 @@ async def served(upstream: Upstream, data: Path) -> AsyncIterator[httpx2.AsyncCl
 
 @asynccontextmanager
 async def served_here(upstream: Upstream, data: Path) -> AsyncIterator[httpx2.AsyncClient]:
-    """The same application in this process, which takes a tenth of the time to start. Each has circuits of its own."""
+    """Yield a client of the application in this process, which starts ten times faster.
+
+    Each application has its own circuit breakers.
+    """
     async with serving(upstream.handle) as loopback:
         settings = Settings(
             _env_file=None, CACHE_TTL_S=0, RATE_LIMIT_GLOBAL_PER_HOUR=0, **report_settings(loopback, data)
@@ -81,11 +86,14 @@ async def events(client: httpx2.AsyncClient, **body: object) -> list[dict[str, A
     return [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line.startswith("data: ")]
 
 
-async def test_every_door_gives_the_same_report(tmp_path: Path) -> None:
-    """Events, their replay, JSON and a form body: one text; the pages behind its quotes can be had after each."""
+async def test_every_interface_gives_the_same_report(tmp_path: Path) -> None:
+    """Events, their replay, JSON and a form body return the same text.
+
+    The source pages of the quotes are available after each.
+    """
     async with served(Upstream(), tmp_path) as client:
         first, again = await events(client, query=QUESTION), await events(client, query=QUESTION)
-        # The verdicts of the words, before the judge is asked, are no part of a stored report.
+        # A stored report has no `verified` events, which are the lexical verdicts before the judge is asked.
         assert [event["type"] for event in again] == [event["type"] for event in first if event["type"] != "verified"]
         made, replayed = first[-1]["response"], again[-1]["response"]
         assert made["synthesis"] == "".join(event["text"] for event in first if event["type"] == "token")
@@ -107,8 +115,8 @@ async def test_every_door_gives_the_same_report(tmp_path: Path) -> None:
         assert (await client.get(f"/research/{made['metadata']['request_id']}/sources/99")).status_code == 404
 
 
-async def test_a_plan_is_looked_at_and_changed(tmp_path: Path) -> None:
-    """POST /research/plan gives sub-questions and who made them; what comes back as `plan` is what is searched."""
+async def test_a_plan_is_returned_and_can_be_changed(tmp_path: Path) -> None:
+    """POST /research/plan returns sub-questions and the planner. The `plan` of a request is what is searched."""
     async with served(Upstream(), tmp_path) as client:
         plan = (await client.post("/research/plan", json={"query": QUESTION})).json()
         assert plan["questions"] == list(SUB_QUESTIONS)
@@ -129,8 +137,10 @@ NO_SEARCH = [
 ]
 
 
-async def test_no_search_no_answer(tmp_path: Path) -> None:
-    """Where every search fails the error is the provider's, as problem+json and in time; as events it is the last one."""
+async def test_failed_searches_fail_the_report(tmp_path: Path) -> None:
+    """If every search fails, the provider's error is returned in time as problem+json, or as the last event of a
+    stream.
+    """
     for number, (fault, status, code) in enumerate(NO_SEARCH):
         upstream = Upstream()
         upstream.faults = {"search": fault}
@@ -152,8 +162,8 @@ ELSEWHERE = [
 ]
 
 
-async def test_whatever_else_fails_a_cited_report_comes(tmp_path: Path) -> None:
-    """A model or the readers with each fault: 200, citations, and `degraded` names who failed."""
+async def test_any_other_fault_still_returns_a_cited_report(tmp_path: Path) -> None:
+    """Any other fault of a model or a reader returns 200 with citations, and `degraded` names what failed."""
     for number, faults in enumerate(ELSEWHERE):
         upstream = Upstream()
         upstream.faults = faults
@@ -162,12 +172,12 @@ async def test_whatever_else_fails_a_cited_report_comes(tmp_path: Path) -> None:
             status, answer, _ = await request_report(client, f"{QUESTION} Part {number}", max_seconds=max_seconds)
             assert status == 200, (faults, answer)
             assert answer["citations"], faults
-            assert answer["degraded"] or faults == {"read": "garbage"}, faults  # there the other reader stands in
+            assert answer["degraded"] or faults == {"read": "garbage"}, faults  # the other reader is used instead
             assert answer["metadata"]["latency_ms"] < max_seconds * 1000 + BUSY_MS
 
 
-async def test_who_hangs_up_is_worked_for_no_longer(tmp_path: Path) -> None:
-    """The client goes at the first event of a kind, and the upstreams fall silent: no request is left under way or begun."""
+async def test_a_disconnect_stops_the_report(tmp_path: Path) -> None:
+    """After a disconnect at any event, no upstream request stays open and none is started."""
     upstream = Upstream()
     async with served(upstream, tmp_path) as client:
         for kind in ("planned", "searched", "read", "token"):
@@ -183,7 +193,7 @@ async def test_who_hangs_up_is_worked_for_no_longer(tmp_path: Path) -> None:
 
 
 async def quiet(upstream: Upstream) -> None:
-    """Nothing is under way and nothing begins, for so long that somebody who still worked would have asked again."""
+    """Wait until no request is open and none was started for a while."""
     seen = -1
     while upstream.under_way or upstream.seen != seen:
         seen = upstream.seen

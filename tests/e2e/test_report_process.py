@@ -1,4 +1,4 @@
-"""A report as a process: interrupted, run again, replayed without a network, carried to another machine."""
+"""A report as a process that is interrupted, resumed, replayed offline, and moved to another machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def ended(*arguments: str, env: Mapping[str, str]) -> tuple[int, str, str]
 
 
 def command(*arguments: str, env: Mapping[str, str]) -> None:
-    """Run a command that ends with 0, without a process of its own."""
+    """Run a successful command in this process."""
     err = io.StringIO()
     with patch.dict(os.environ, env):
         assert run(arguments, wiring(), Console(io.StringIO(), err, io.StringIO())) == 0, err.getvalue()
@@ -48,8 +48,9 @@ async def report(env: Mapping[str, str], *more: str) -> dict[str, Any]:
 
 
 async def test_ctrl_c_prints_the_resume_command(tmp_path: Path) -> None:
-    """It ends with 130, and the command that it names, run in a shell as it stands there, finishes the report: what was
-    paid for, also under --fresh, is not paid for again.
+    """Ctrl-C exits with 130 and prints a command that finishes the report when run in a shell.
+
+    Finished steps are not paid for again, also under --fresh.
     """
     first, second = Upstream(silent_from=9), Upstream()
     upstream = [first]
@@ -61,7 +62,7 @@ async def test_ctrl_c_prints_the_resume_command(tmp_path: Path) -> None:
             process.stdin.write(QUESTION)
             process.stdin.close()
             await asyncio.wait_for(first.reached.wait(), PATIENCE_S)
-            await asleep(process)  # waits until what was answered is in the store
+            await asleep(process)  # waits until the answers are stored
             process.send_signal(signal.SIGINT)
             out, err = await asyncio.to_thread(process.communicate, timeout=PATIENCE_S)
         assert (process.returncode, out) == (130, "")
@@ -79,7 +80,9 @@ async def test_ctrl_c_prints_the_resume_command(tmp_path: Path) -> None:
 
 
 async def test_finished_report_is_replayed_offline_and_elsewhere(tmp_path: Path) -> None:
-    """With the upstream gone the same report comes from the store, with its date; exported and imported it comes there too."""
+    """A finished report is replayed from the store, with its date, when the upstream is gone, and on another machine
+    after export and import.
+    """
     async with serving(Upstream().handle) as loopback:
         env = environment(loopback, tmp_path / "here")
         first = await report(env)
@@ -97,7 +100,7 @@ async def test_finished_report_is_replayed_offline_and_elsewhere(tmp_path: Path)
 
 
 async def test_egress_log_names_every_host(tmp_path: Path) -> None:
-    """What was sent to whom stands in the answer, and is what the upstream received: queries, addresses, page text."""
+    """`sent_to` lists what was sent to which host, as received by the upstream: queries, URLs and page text."""
     upstream = Upstream()
     async with serving(upstream.handle) as loopback:
         answer = await report(environment(loopback, tmp_path))

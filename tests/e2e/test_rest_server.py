@@ -31,9 +31,9 @@ from modules.llm_platform.presentation.rest.server import (
 )
 from shared.config import Settings, SettingsError
 
-CANCEL_TIMEOUT_S = 45.0  # shorter than the minute that the request would take
+CANCEL_TIMEOUT_S = 45.0  # shorter than the minute that the request takes
 TIMEOUT_S = 60.0
-START_S = 180.0  # start of a process on a busy machine
+START_S = 180.0  # for starting a process on a busy machine
 HEAD = "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"
 QUESTION = b'{"query": "What is Python asyncio?"}'
 
@@ -42,7 +42,7 @@ QUESTION = b'{"query": "What is Python asyncio?"}'
 async def running(
     services: FakeServices, health: HealthService | None = None, drain_s: float = 0.0
 ) -> AsyncIterator[tuple[DrainingServer, int]]:
-    """A server on a free port, and its port."""
+    """Yield a server on a free port, and the port."""
     settings = Settings(_env_file=None, LLM_PLATFORM_PORT=0, DRAIN_TIMEOUT_S=drain_s)
     server = make_server(platform_of(services, health), settings)
     task = asyncio.create_task(server.serve())
@@ -61,7 +61,7 @@ async def wait_until(condition: Callable[[], Any], within_s: float = TIMEOUT_S) 
 
 
 class Connection:
-    """A client connection without an HTTP library."""
+    """A raw client connection without an HTTP library."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -117,7 +117,7 @@ async def test_disconnect_cancels_the_request(path: str, stream: bool, caplog: p
 
 
 async def test_events_are_sent_immediately() -> None:
-    """The first event is sent while the research is running."""
+    """The first event is sent while the research run is still running."""
     services = FakeServices()
     services.delay_s = 60
     async with running(services) as (_, port), connect(port) as connection:
@@ -130,7 +130,7 @@ async def test_events_are_sent_immediately() -> None:
 
 
 async def test_connection_is_reused() -> None:
-    """A connection serves further requests after a response or an error; there is no Server header."""
+    """A connection can be reused after a response or an error. Responses have no Server header."""
     async with running(FakeServices()) as (_, port), connect(port) as connection:
         for body, status in ((b"{}", 422), (QUESTION, 200), (b"[" * 1000, 422), (QUESTION, 200)):
             connection.send("POST", "/research", body)
@@ -140,7 +140,7 @@ async def test_connection_is_reused() -> None:
 
 
 async def test_large_body_gets_413() -> None:
-    """A client that first sends everything and then reads gets its 413, and the connection ends."""
+    """A client that sends its whole body before it reads gets 413, and the connection is closed."""
     async with running(FakeServices()) as (_, port), connect(port) as connection:
         connection.send("POST", "/research/plan", b"x" * (3 * MAX_BODY_BYTES))
         await connection.writer.drain()
@@ -150,7 +150,7 @@ async def test_large_body_gets_413() -> None:
 
 
 async def test_large_chunked_body_gets_413() -> None:
-    """The limit holds without a declared length."""
+    """The limit also applies to a body without Content-Length."""
     async with running(FakeServices()) as (_, port), connect(port) as connection:
         connection.send("POST", "/research", Content_Length="", Transfer_Encoding="chunked")
         chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
@@ -161,14 +161,14 @@ async def test_large_chunked_body_gets_413() -> None:
 
 
 async def test_large_body_with_expect_gets_413_at_once() -> None:
-    """Told in advance (Expect: 100-continue), it is refused before it is sent."""
+    """With `Expect: 100-continue`, a large body is refused before it is sent."""
     async with running(FakeServices()) as (_, port), connect(port) as connection:
         connection.send("POST", "/research/plan", Content_Length=str(10 * MAX_BODY_BYTES), Expect="100-continue")
         assert (await connection.response())[0] == 413
 
 
 async def test_refused_body_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest of a refused body is read up to a limit of bytes and time."""
+    """The rest of a refused body is read up to a limit in bytes and time."""
     monkeypatch.setattr(body_module, "DISCARD_TIMEOUT_S", 0.05)
     async with running(FakeServices()) as (_, port), connect(port) as connection:
         connection.send("POST", "/research/plan", b"x" * 1000, Content_Length=str(2 * MAX_BODY_BYTES))
@@ -178,7 +178,7 @@ async def test_refused_body_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("path", ["/research", "/mcp", "/tavily/search"])
 async def test_slow_body_gets_408(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A body that is not complete in time is a 408; after a disconnect no service is called."""
+    """A body that is not complete in time returns 408. After a disconnect no service is called."""
     monkeypatch.setattr(body_module, "BODY_TIMEOUT_S", 0.05)
     services = FakeServices()
     async with running(services) as (_, port):
@@ -193,7 +193,7 @@ async def test_slow_body_gets_408(path: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_slow_head_gets_408(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An incomplete head is a 408 and closes the connection, also for a later request."""
+    """An incomplete head returns 408 and closes the connection, also on a reused connection."""
     async with running(FakeServices()) as (_, port), connect(port) as connection:
         connection.send("GET", "/ready")
         assert (await connection.response())[0] == 200
@@ -212,7 +212,7 @@ async def test_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_pipelined_request_does_not_interrupt_the_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The incomplete head of a next request does not interrupt the current response."""
+    """An incomplete pipelined head does not interrupt the current response."""
     monkeypatch.setattr(connection_module, "HEAD_TIMEOUT_S", 0.1)
     services = FakeServices()
     services.delay_s = 0.5
@@ -224,7 +224,7 @@ async def test_pipelined_request_does_not_interrupt_the_response(monkeypatch: py
 
 
 async def test_malformed_pipelined_request_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """During a response, a malformed request closes the connection without a second response."""
+    """A malformed pipelined request closes the connection after the current response, without a second response."""
     services = FakeServices()
     services.delay_s = 60
     async with running(services) as (_, port), connect(port) as connection:
@@ -248,7 +248,7 @@ class Hanging:
 
 
 async def test_health_responds_while_upstreams_hang() -> None:
-    """200 within the deadline; the next request gets the cached result."""
+    """/health returns 200 within the deadline, and the next request gets the cached result."""
     assert DEADLINE_S < 1
     searxng, kimi = Hanging(), Hanging()
     health = HealthService({"searxng": searxng}, {"kimi": kimi})
@@ -269,7 +269,7 @@ async def test_health_responds_while_upstreams_hang() -> None:
 
 
 async def test_running_requests_finish_before_shutdown() -> None:
-    """During the drain /ready and new requests get 503, and running requests finish."""
+    """During the drain, /ready and new requests return 503, and running requests finish."""
     services = FakeServices()
     services.gate.clear()
     async with running(services, drain_s=TIMEOUT_S) as (server, port), connect(port) as busy, connect(port) as probe:
@@ -289,7 +289,7 @@ async def test_running_requests_finish_before_shutdown() -> None:
 
 
 async def test_requests_are_cancelled_after_the_drain_timeout() -> None:
-    """After the drain timeout requests are cancelled, and the platform is closed."""
+    """After the drain timeout, requests are cancelled and the platform is closed."""
     services = FakeServices()
     services.delay_s = 60
     async with running(services, drain_s=0.05) as (server, port), connect(port) as connection:
@@ -302,14 +302,14 @@ async def test_requests_are_cancelled_after_the_drain_timeout() -> None:
 
 
 def test_public_address_requires_api_keys() -> None:
-    """An address other than loopback requires keys; the message names both variables."""
+    """A non-loopback address requires API keys. The message names both variables."""
     with pytest.raises(SettingsError, match=r"LLM_PLATFORM_HOST.*LLM_PLATFORM_API_KEYS"):
         serve(platform_of(FakeServices()), Settings(_env_file=None, LLM_PLATFORM_HOST="0.0.0.0"))
     require_api_keys(Settings(_env_file=None, LLM_PLATFORM_HOST="0.0.0.0", LLM_PLATFORM_API_KEYS="a-long-random-word"))
 
 
 def test_unavailable_address_is_a_settings_error() -> None:
-    """A used port or an unknown host is reported with its variable before the start."""
+    """A port in use or an unknown host is reported with its variable before the server starts."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(SettingsError, match=rf"LLM_PLATFORM_PORT {port} .*--port.*Example: LLM_PLATFORM_PORT=\d+"):
@@ -332,7 +332,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 def test_importing_the_asgi_module_has_no_effect() -> None:
-    """The first access to `app` reads the environment and imports the framework."""
+    """Importing the module imports no framework and reads no settings. The first access to `app` does."""
     code = "import sys, modules.llm_platform.asgi as a; assert 'fastapi' not in sys.modules; a.nothing"
     done = run("-c", code, LLM_PLATFORM_PORT="not a port")
     assert "AttributeError" in done.stderr
@@ -340,7 +340,7 @@ def test_importing_the_asgi_module_has_no_effect() -> None:
 
 
 def test_invalid_setting_exits_without_traceback() -> None:
-    """A server started on a wrong setting ends with its name and an example, and no traceback."""
+    """A server with an invalid setting exits with the name of the setting and an example, without a traceback."""
     arguments = ("modules.llm_platform.asgi:app", "--port", "0")
     done = run_forked(UVICORN, *arguments, env={**os.environ, "LLM_PLATFORM_PORT": "not a port"}, timeout=START_S)
     assert done.returncode != 0
@@ -350,7 +350,7 @@ def test_invalid_setting_exits_without_traceback() -> None:
 
 @asynccontextmanager
 async def started(*arguments: str, **environment: str) -> AsyncIterator[int]:
-    """A server process on a port of its own choosing, and that port."""
+    """Start a server process on a free port, and yield the port."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -373,7 +373,7 @@ async def started(*arguments: str, **environment: str) -> AsyncIterator[int]:
 
 
 async def test_uvicorn_command_of_the_readme_works(tmp_path: Path) -> None:
-    """`uvicorn modules.llm_platform.asgi:app` answers from a folder of documents, without a key and without a network."""
+    """`uvicorn modules.llm_platform.asgi:app` answers from a folder of documents, without a key or a network."""
     (tmp_path / "asyncio.md").write_text(
         "# asyncio\n\nPython asyncio is a library to write concurrent code using the async and await syntax.\n"
     )
