@@ -1,4 +1,4 @@
-"""A process that reads an embedded index, or writes to it until it is killed. Run by the tests of the embedded store."""
+"""A program that reads an embedded index, or writes to it until it is killed. The tests of the embedded store run it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import Q
 
 NAME = "shared"
 FACTS = Collection(name=NAME, embedder="none", dimension=0)
-PASSAGES = 50  # passages of each document: enough for a switch to come between two of them
+PASSAGES = 50  # passages of each document: enough that a switch of generations can fall between two passages
 
 
 def a_document(doc_id: str, word: str) -> tuple[IndexedDocument, list[EmbeddedPassage]]:
-    """Return all of its passages hold the word."""
+    """Return a document whose passages all contain the word."""
     number = int.from_bytes(doc_id.encode(), "big") % 1000 * 100
     passages = [
         Passage(id=f"00000000-0000-4000-8000-{number + position:012}", doc_id=doc_id, title="", text=f"same {word}")
@@ -26,7 +26,10 @@ def a_document(doc_id: str, word: str) -> tuple[IndexedDocument, list[EmbeddedPa
 
 
 async def read(folder: Path) -> None:
-    """Search until a line comes on stdin; each answer has to be of one generation. Prints how many of them there were."""
+    """Search until stdin has a line, and print the number of generations seen.
+
+    Every answer must come from one generation.
+    """
     store = QdrantEdgeVectorStore(folder)
     seen: set[str] = set()
     ended = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
@@ -39,13 +42,13 @@ async def read(folder: Path) -> None:
         if len(words) != 1 or len(found) != 2 * PASSAGES or len(known) != 1:
             raise SystemExit(f"a mixture: {len(found)} passages of {words}, documents of {known}")
         seen |= words
-        await asyncio.sleep(0.005)  # the writer needs the processors too
+        await asyncio.sleep(0.005)  # leaves processor time to the writer
     await store.aclose()
     sys.stdout.write(f"{len(seen)}\n")
 
 
 async def write(folder: Path) -> None:
-    """Finish one document, write another, and wait to be killed."""
+    """Write one document, start the next one, and wait to be killed."""
     store = QdrantEdgeVectorStore(folder)
     await store.prepare(FACTS)
     await store.replace(NAME, *a_document("finished", "first"))

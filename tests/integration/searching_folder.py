@@ -1,4 +1,4 @@
-"""A process that searches a named folder as the platform is wired. Run by the tests of several at once."""
+"""A program that searches a named folder with the wired platform. The tests of concurrent processes run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.config import Settings
 
 
 async def search(folder: Path, data: Path, query: str) -> None:
-    """Says that it begins, and then what it found: addresses and what was wrong."""
+    """Print "searching", and then the found URLs and degradations as JSON."""
     settings = Settings(DOCUMENTS_DIR=folder, LLM_PLATFORM_DATA_DIR=data, LLM_PLATFORM_OFFLINE=True)
     async with build_platform(settings) as platform:
         sys.stdout.write("searching\n")

@@ -1,4 +1,4 @@
-"""Answers from the caches over HTTP: what is the same as before, what is new each time, and how long they last."""
+"""Cached answers over HTTP: which parts are reused, which are new for each request, and when they expire."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ async def server(folder: Path, rows: Sequence[Any] = (ROW,), **values: Any) -> A
             yield Caching(client, metrics)
 
 
-async def test_third_research_has_the_answer_of_the_second(tmp_path: Path) -> None:
-    """Only latency and request id differ, and the sources are stored under the new request id."""
+async def test_a_cached_answer_equals_the_original(tmp_path: Path) -> None:
+    """Only latency and request id change, and the sources are stored under the new request id."""
     async with server(tmp_path) as ours:
         first, second, third = await ours.research(3)
         assert [answer["metadata"]["cache_hit"] for answer in (first, second, third)] == [False, True, True]
@@ -86,7 +86,10 @@ async def test_third_research_has_the_answer_of_the_second(tmp_path: Path) -> No
 
 
 async def test_request_id_of_the_client_is_in_the_body(tmp_path: Path) -> None:
-    """Also one that JSON must escape; the head of a cached answer has the headers of every other one."""
+    """The client's request id is in the body, also if JSON must escape it.
+
+    A cached answer has the same response headers as any other.
+    """
     async with server(tmp_path) as ours:
         wanted = 'said "so" \\ twice'
         answers = [await ours.ask("/research", QUESTION, **{"X-Request-ID": wanted}) for _ in range(3)]
@@ -95,7 +98,7 @@ async def test_request_id_of_the_client_is_in_the_body(tmp_path: Path) -> None:
 
 
 async def test_cached_search_has_the_same_bytes(tmp_path: Path) -> None:
-    """The bytes are the same."""
+    """A cached search is byte-identical."""
     async with server(tmp_path) as ours:
         answers = [await ours.ask("/llm-platform/web-search", SEARCH) for _ in range(3)]
         assert answers[2].content == answers[1].content == answers[0].content
@@ -113,7 +116,10 @@ async def test_answer_lives_as_long_as_the_caches(tmp_path: Path, monkeypatch: p
 
 
 async def test_other_requests_are_not_mixed_up(tmp_path: Path) -> None:
-    """Another key, other fields or an event stream have their own answers; an invalid body gets its error."""
+    """Requests with another key, other fields or an event stream are answered separately.
+
+    An invalid body gets its error.
+    """
     async with server(tmp_path, LLM_PLATFORM_API_KEYS=f"{KEY},{OTHER_KEY}") as ours:
         mine, theirs = {"X-API-Key": KEY}, {"X-API-Key": OTHER_KEY}
         third = (await ours.research(3, **mine))[2]
@@ -133,7 +139,7 @@ async def test_other_requests_are_not_mixed_up(tmp_path: Path) -> None:
 
 
 async def test_limits_metrics_and_log_are_as_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Each cached answer is counted, limited and logged."""
+    """Cached answers are still counted, rate limited and logged."""
     limits = {"RATE_LIMIT_PER_MINUTE": 4, "RATE_LIMIT_BURST": 4}
     async with server(tmp_path, **limits) as ours:
         caplog.set_level(logging.INFO, request_log.__name__)
@@ -153,7 +159,7 @@ async def test_limits_metrics_and_log_are_as_before(tmp_path: Path, caplog: pyte
 
 
 async def test_secret_stays_redacted(tmp_path: Path) -> None:
-    """A secret in the text of an upstream is redacted in cached answers too."""
+    """A secret in upstream text is redacted in cached answers too."""
     row = {**ROW, "content": f"The event loop runs tasks with {KEY}."}
     async with server(tmp_path, [row], LLM_PLATFORM_API_KEYS=KEY) as ours:
         for path, body in (("/research", QUESTION), ("/llm-platform/web-search", SEARCH)):

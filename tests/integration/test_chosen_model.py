@@ -1,4 +1,4 @@
-"""A request chooses one of the configured language models: every call of the run is made to that one, and to no other."""
+"""A request can choose one of the configured language models. Every call of its run then uses this model only."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SCHEMA: dict[str, Any] = {"type": "object", "properties": {"when": {"type": "str
 
 
 class Two(NamedTuple):
-    """Two language models that remember what they were asked, and a platform with both."""
+    """Two language models that record their requests, and a platform with both."""
 
     first: ChatServer
     second: ChatServer
     platform: LLMPlatform
 
     def calls(self) -> tuple[int, int]:
-        """Return the chats since the last call of this."""
+        """Return the chat requests of both models since the last call."""
         counts = tuple(
             sum("chat" in request.target for request in server.asked) for server in (self.first, self.second)
         )
@@ -75,7 +75,10 @@ async def two_models(folder: Path, *second: Reply, **values: Any) -> AsyncIterat
 
 @pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
 async def test_every_stage_calls_the_chosen_model(tmp_path: Path, depth: str) -> None:
-    """Planning, ranking, writing, judging, filling a schema, whatever LLM_STAGES says; by default as LLM_STAGES says."""
+    """Planning, ranking, writing, judging and schema filling use the chosen model and ignore LLM_STAGES.
+
+    Without a choice LLM_STAGES applies.
+    """
     async with two_models(tmp_path, CITATION_JUDGE="all") as models:
         chosen = await models.research(depth=depth, model=CHOSEN, output_schema=SCHEMA)
         first, second = models.calls()
@@ -88,7 +91,7 @@ async def test_every_stage_calls_the_chosen_model(tmp_path: Path, depth: str) ->
 
 
 async def test_a_schema_is_filled_by_the_model_of_its_stage(tmp_path: Path) -> None:
-    """LLM_STAGES names it; the text is written by the first model."""
+    """The model that LLM_STAGES names fills the schema. The first model writes the text."""
     async with two_models(tmp_path, LLM_STAGES={"output": "second"}) as models:
         found = await models.research(output_schema=SCHEMA)
         first, second = models.calls()
@@ -106,7 +109,7 @@ async def test_a_follow_up_is_understood_by_the_chosen_model(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
 async def test_no_answer_of_another_model_is_reused(tmp_path: Path, depth: str) -> None:
-    """Caches and the store keep the texts and plans of the models apart; the same model's answer is reused."""
+    """Caches and the store keep texts and plans of different models apart, and reuse those of the same model."""
     async with two_models(tmp_path) as models:
         texts = [(await models.research(depth=depth, model=name)).synthesis for name in ("first/small", CHOSEN, CHOSEN)]
         assert ("By the first" in texts[0], "By the second" in texts[1]) == (True, True)
@@ -117,7 +120,7 @@ async def test_no_answer_of_another_model_is_reused(tmp_path: Path, depth: str) 
 
 
 async def test_models_share_no_entry_of_a_shared_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replicas share the caches of a name through Redis: a plan and a text of one model serve no run of another."""
+    """In a Redis cache shared by replicas, plans and texts of one model are not used in runs of another model."""
     caches: dict[str, Any] = {}
     make = SharedState.cache
     monkeypatch.setattr(SharedState, "cache", lambda shared, name, of: caches.setdefault(name, make(shared, name, of)))
@@ -134,8 +137,8 @@ async def test_models_share_no_entry_of_a_shared_cache(tmp_path: Path, monkeypat
     assert again == (0, 0)
 
 
-async def test_equal_runs_at_the_same_time_call_a_model_as_often_as_one(tmp_path: Path) -> None:
-    """One of them plans and writes, and both answer."""
+async def test_equal_concurrent_runs_share_their_model_calls(tmp_path: Path) -> None:
+    """Of two equal concurrent runs one calls the model, and both return its answer."""
     async with two_models(tmp_path) as models:
         models.plan_first()
         await models.research(depth="deep", model=CHOSEN)
@@ -144,8 +147,8 @@ async def test_equal_runs_at_the_same_time_call_a_model_as_often_as_one(tmp_path
         assert models.calls() == (alone, 0)
 
 
-async def test_no_other_model_takes_the_place_of_the_chosen_one(tmp_path: Path) -> None:
-    """Where it fails, the answer consists of quotes and says so."""
+async def test_no_other_model_replaces_the_chosen_one(tmp_path: Path) -> None:
+    """If the chosen model fails, the answer consists of quotes and reports the failure."""
     async with two_models(tmp_path, Reply((b"{}",), status=400)) as models:
         found = await models.research(model=CHOSEN)
         assert models.calls()[0] == 0
@@ -155,7 +158,7 @@ async def test_no_other_model_takes_the_place_of_the_chosen_one(tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["second/other", "large", "second", "http://127.0.0.1:1/v1", "FIRST/SMALL"])
 async def test_another_model_is_refused_before_anything_is_spent(tmp_path: Path, name: str) -> None:
-    """A request cannot name an address or an unknown model; the error names the field and the models, at every entry."""
+    """Every interface refuses an address or an unknown model. The error names the field and the configured models."""
     async with two_models(tmp_path) as models:
         request = ResearchRequest(query=QUESTION, model=name)
         with pytest.raises(LLMRequestError) as refused:
@@ -172,7 +175,7 @@ async def test_another_model_is_refused_before_anything_is_spent(tmp_path: Path,
 
 
 async def test_a_background_run_keeps_its_model(tmp_path: Path) -> None:
-    """The stored request names it."""
+    """The stored request contains the model."""
     async with two_models(tmp_path) as models:
         jobs = models.platform.research_jobs
         job = await jobs.submit(ResearchRequest(query=QUESTION, model=CHOSEN))
@@ -186,7 +189,7 @@ async def test_a_background_run_keeps_its_model(tmp_path: Path) -> None:
 
 
 async def test_a_plan_is_made_by_the_chosen_model_and_with_the_context(tmp_path: Path) -> None:
-    """A question that names nothing is understood with its context before it is planned."""
+    """A question that depends on its context is rewritten before it is planned."""
     plan = answer(completion("Question: When do barn owls hunt?\nQuestion: Which mice live in open land?"))
     standalone = answer(completion("Standalone: When do barn owls hunt mice?"))
     async with two_models(tmp_path, standalone, plan) as models:
@@ -199,7 +202,7 @@ async def test_a_plan_is_made_by_the_chosen_model_and_with_the_context(tmp_path:
 
 
 async def test_the_only_model_may_be_named(tmp_path: Path) -> None:
-    """A run that names it shares its caches with those that do not."""
+    """Naming the only model uses the same cache entries as naming none."""
     async with ChatServer(answer(completion("Barn owls hunt mice at night [1]."))).running() as server:
         (tmp_path / "owls.md").write_text("# Owls\n\nBarn owls hunt mice at night.\n")
         settings = Settings(

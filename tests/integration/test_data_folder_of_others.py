@@ -1,4 +1,6 @@
-"""A data folder that cannot be looked into: of another user, as after `su` without `-`, or with a name that no disk takes."""
+"""An unreadable data folder: it belongs to another user, as after `su` without `-`, or its name is too long for the
+disk.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from tests.support.cases import for_each
 from tests.support.forked_command import COMMAND_LINE, UVICORN, run_forked
 
 TIMEOUT_S = 60.0
-TOO_LONG = "x" * 300  # root may look into every folder: this one nobody can
+TOO_LONG = "x" * 300  # root can read every folder, but not one with this name
 REASON = "the data folder {} cannot be looked into (File name too long): set LLM_PLATFORM_DATA_DIR to a folder"
 
 
@@ -24,7 +26,7 @@ REASON = "the data folder {} cannot be looked into (File name too long): set LLM
     ],
 )
 def test_the_command_names_the_folder_and_the_setting(program: str, arguments: tuple[str, ...], tmp_path: Path) -> None:
-    """One line with the folder, the reason and the remedy, no traceback, and exit code 1."""
+    """The error is one line with the folder, the reason and the remedy. The exit code is 1, and there is no traceback."""
     folder = tmp_path / TOO_LONG
     variables = {**os.environ, "LLM_PLATFORM_DATA_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "true"}
     ended = run_forked(program, *arguments, env=variables, cwd=tmp_path, timeout=TIMEOUT_S)
@@ -36,7 +38,7 @@ def test_the_command_names_the_folder_and_the_setting(program: str, arguments: t
 
 @for_each("arguments", [("outcomes", "show"), ("researches", "list")])
 def test_a_store_names_the_setting(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    """Also where no index is looked for: no command says that its answer could not be written."""
+    """With a remote index, the store still reports the setting instead of a failed write."""
     variables = {
         **os.environ,
         "LLM_PLATFORM_DATA_DIR": str(tmp_path / TOO_LONG),

@@ -1,4 +1,4 @@
-"""The embedded index between processes: one writes, many read, and whoever is killed harms nobody."""
+"""Concurrent processes on the embedded index: one writer and many readers. A killed process does not affect the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENCE_S = 120.0
 
 @asynccontextmanager
 async def running(role: str, folder: Path) -> AsyncIterator[ForkedPython]:
-    """The process, once it has begun."""
+    """Start the process and wait until it works."""
     program = f"from {reading_index.__name__} import main; main()"
     with ForkedPython(program, role, folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, warn_as_error=True) as process:
         try:
@@ -53,8 +53,8 @@ def generations(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / NAME).iterdir() if path.is_dir())
 
 
-async def test_readers_go_on_while_somebody_writes(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
-    """Each answer in each process is of one generation, old or new; in the end the older ones are gone."""
+async def test_readers_continue_while_another_process_writes(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
+    """Every answer in each process comes from one generation, old or new. Old generations are deleted at the end."""
     await publish(store, "word0")
     async with (
         running("read", tmp_path) as first,
@@ -72,12 +72,12 @@ async def test_readers_go_on_while_somebody_writes(store: QdrantEdgeVectorStore,
     assert generations(tmp_path) == [f"g-{GENERATIONS + 1:06}"]
 
 
-async def test_a_generation_that_is_read_stays(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
-    """Nothing is taken away from somebody who reads; what nobody reads any more goes with the next switch."""
+async def test_a_generation_in_use_is_kept(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
+    """A generation in use is kept. An unused generation is deleted at the next switch."""
     await publish(store, "first")
     reader = QdrantEdgeVectorStore(tmp_path)
     assert len(await reader.passages(NAME, "a")) == reading_index.PASSAGES
-    await store.aclose()  # closing reads it too
+    await store.aclose()  # closing also counts as reading
     await publish(store, "second")
     assert generations(tmp_path) == ["g-000001", "g-000002"]
     assert {hit.passage.text for hit in await reader.search(NAME, "same", None, {}, 10)} == {"same second"}
@@ -86,8 +86,8 @@ async def test_a_generation_that_is_read_stays(store: QdrantEdgeVectorStore, tmp
     assert generations(tmp_path) == ["g-000003"]
 
 
-async def test_a_second_writer_gets_a_clear_word(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
-    """While one process writes, another is told to wait, whatever it wants to write; it may read."""
+async def test_a_second_writer_gets_a_clear_error(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
+    """A second writer gets an error for every write operation while another process writes. It can still read."""
     async with running("write", tmp_path):
         for writing in (
             store.prepare(FACTS),
@@ -100,7 +100,9 @@ async def test_a_second_writer_gets_a_clear_word(store: QdrantEdgeVectorStore, t
 
 
 async def test_a_killed_writer(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
-    """What it finished is there, nothing of what it did not, and the next one can write at once."""
+    """After a writer is killed, its finished documents are there, its unfinished ones are not, and another process can
+    write at once.
+    """
     async with running("write", tmp_path) as writer:
         writer.send_signal(signal.SIGKILL)
         await asyncio.to_thread(writer.wait, PATIENCE_S)
@@ -113,7 +115,7 @@ async def test_a_killed_writer(store: QdrantEdgeVectorStore, tmp_path: Path) -> 
 
 
 async def test_a_killed_reader_keeps_nothing(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
-    """Its generation goes like any other that nobody reads."""
+    """The generation of a killed reader is deleted like any other unused generation."""
     await publish(store, "first")
     async with running("read", tmp_path) as reader:
         reader.send_signal(signal.SIGKILL)
@@ -123,8 +125,11 @@ async def test_a_killed_reader_keeps_nothing(store: QdrantEdgeVectorStore, tmp_p
     assert generations(tmp_path) == ["g-000003"]
 
 
-async def test_what_is_not_finished_is_given_up(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
-    """Closing is like a crash: readers see what was finished before, and the folder holds nothing else."""
+async def test_unfinished_work_is_discarded(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
+    """Closing discards unfinished work like a crash does.
+
+    Readers see the finished state, and the folder contains nothing else.
+    """
     await publish(store, "first")
     await store.replace(NAME, *a_document("c", "second"))
     assert (await store.lookup(NAME, ["c"]))["c"].sha256 == "second"

@@ -1,4 +1,6 @@
-"""Files of a request, wired: they are sources of this answer beside others, and nothing of them stays."""
+"""Files of a request through the wired platform: they are sources of this answer in addition to other sources, and are
+not kept.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ def docx(text: str) -> bytes:
 
 @pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
 async def test_an_answer_cites_the_files(tmp_path: Path, depth: str) -> None:
-    """As documents, with an address that leads nowhere; without `sources` nothing else is searched."""
+    """Files are cited as documents without a web address. Without `sources` only the files are searched."""
     async with build_platform(settings(tmp_path)) as platform:
         found = await ask(platform, OWLS, depth=depth)
     assert [(source.url, source.title) for source in found.sources] == [("doc:owls.md", "Owls")]
@@ -83,14 +85,14 @@ async def test_an_answer_cites_the_files(tmp_path: Path, depth: str) -> None:
 
 
 @pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
-async def test_files_stand_beside_the_sources_that_are_given(tmp_path: Path, depth: str) -> None:
+async def test_files_are_searched_together_with_the_given_sources(tmp_path: Path, depth: str) -> None:
     async with build_platform(settings(tmp_path)) as platform:
         found = await ask(platform, OWLS, depth=depth, sources=["documents"])
     assert {result.url for result in found.raw_results or ()} == {"doc:owls.md", "doc:bats.md"}
 
 
 async def test_a_file_takes_the_place_of_a_document_of_its_name(tmp_path: Path) -> None:
-    """Otherwise a quote could point into the other one."""
+    """A file replaces a document of the same name, because quotes could otherwise point into the wrong text."""
     bats = {"name": "bats.md", "content": base64.b64encode(b"Barn owls hunt no bats.").decode()}
     async with build_platform(settings(tmp_path)) as platform:
         found = await ask(platform, bats, sources=["documents"])
@@ -100,7 +102,7 @@ async def test_a_file_takes_the_place_of_a_document_of_its_name(tmp_path: Path) 
 
 
 async def test_a_source_that_fails_leaves_the_files(tmp_path: Path) -> None:
-    """`degraded` says what could not be searched."""
+    """`degraded` names the source that failed."""
     async with build_platform(
         settings(tmp_path, SEARCH_PROVIDERS="searxng", SEARXNG_URL="http://127.0.0.1:1")
     ) as platform:
@@ -110,7 +112,7 @@ async def test_a_source_that_fails_leaves_the_files(tmp_path: Path) -> None:
 
 
 async def test_a_question_about_the_whole_file_finds_its_beginning(tmp_path: Path) -> None:
-    """`Summarise this` shares no word with any passage."""
+    """`Summarise this` shares no word with any passage, so the beginning of the file is used."""
     async with ChatServer(answer(completion("Someone watched owls [1]."))).running() as model:
         values = {"LLM_BASE_URL": model.url, "LLM_MODEL": "small"}
         async with build_platform(settings(tmp_path, **values)) as platform:
@@ -121,17 +123,17 @@ async def test_a_question_about_the_whole_file_finds_its_beginning(tmp_path: Pat
 
 
 @pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
-async def test_nothing_of_a_file_stays(tmp_path: Path, depth: str) -> None:
-    """No file, store, cache or earlier turn has its text or the answer; the same question again calls the model again."""
+async def test_no_part_of_a_file_is_kept(tmp_path: Path, depth: str) -> None:
+    """No file, store, cache or earlier turn keeps its text or the answer. The same question calls the model again."""
     async with ChatServer(answer(completion(f"{SECRET[:-1]} [1]."))).running() as model:
         values = {"LLM_BASE_URL": model.url, "LLM_MODEL": "small", "CITATION_JUDGE": "all"}
         async with build_platform(settings(tmp_path, **values)) as platform:
             first = await ask(platform, OWLS, depth=depth)
             calls = len(model.asked)
             again = await ask(platform, OWLS, depth=depth)
-            assert len(model.asked) >= 2 * calls - 1  # the size of its context window is asked once
+            assert len(model.asked) >= 2 * calls - 1  # the size of the context window is requested once
             assert (first.metadata.cache_hit, again.metadata.cache_hit) == (False, False)
-            assert first.metadata.topic is None  # a name leads to what is stored
+            assert first.metadata.topic is None  # cached answers are found by the name of the model
             with pytest.raises(SourceNotHeldError):
                 await platform.research.source(first.metadata.request_id, 1)
             assert await platform.store.topics() == ()
@@ -139,7 +141,7 @@ async def test_nothing_of_a_file_stays(tmp_path: Path, depth: str) -> None:
 
 
 async def test_a_file_that_cannot_be_read_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
-    """The error names the file and the reason, at every entry."""
+    """Every interface names the file and the reason."""
     wrong = {"name": "a/scan.pdf", "content": base64.b64encode(b"no PDF").decode()}
     async with ChatServer().running() as model:
         values = {"LLM_BASE_URL": model.url, "LLM_MODEL": "small"}
@@ -163,7 +165,7 @@ async def test_a_file_that_cannot_be_read_is_refused_before_anything_is_spent(tm
 async def test_formats_that_a_parser_opens_are_read_from_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No temporary file has them."""
+    """No temporary file is created."""
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
     notebook = {"cells": [{"cell_type": "markdown", "source": [SECRET]}], "metadata": {}, "nbformat": 4}
     files = {"a.docx": docx(SECRET), "a.ipynb": json.dumps(notebook).encode(), "a.html": f"<p>{SECRET}</p>".encode()}
@@ -177,7 +179,10 @@ async def test_formats_that_a_parser_opens_are_read_from_memory(
 
 
 async def test_files_over_http(tmp_path: Path) -> None:
-    """JSON and events answer alike; the sources are held where the answer is stored, and the stored request has no files."""
+    """JSON and event streams return the same answer.
+
+    Stored answers keep their sources, and the stored request has no files.
+    """
     async with server(tmp_path) as client:
         asked = {"query": QUESTION, "files": [OWLS]}
         whole = (await client.post("/research", json=asked)).json()
@@ -196,7 +201,10 @@ async def test_files_over_http(tmp_path: Path) -> None:
 
 
 async def test_a_large_body_is_for_files_only(tmp_path: Path) -> None:
-    """Ten megabytes of files pass at POST /research; more, and the same body elsewhere, is 413; without a key it is 401."""
+    """POST /research accepts ten megabytes of files.
+
+    A larger body, or the same body elsewhere, returns 413, and without a key 401.
+    """
     text = (f"{SECRET} " * 9).encode()
     filler = b"The quick brown fox jumps over the lazy dog. " * 40_000
     large = {"name": "large.txt", "content": base64.b64encode(text + filler).decode()}
@@ -219,7 +227,7 @@ async def test_a_large_body_is_for_files_only(tmp_path: Path) -> None:
 
 
 async def test_few_requests_with_files_are_received_and_run_at_once(tmp_path: Path) -> None:
-    """The others wait a moment, then get 503 with Retry-After, before their bodies are read."""
+    """Requests above the limit wait a moment and then get 503 with Retry-After before their bodies are read."""
     given = settings(tmp_path)
     app = create_app(build_platform(given), given)
     transport = httpx2.ASGITransport(app=app)
@@ -258,7 +266,7 @@ async def test_background_and_files_exclude_each_other(tmp_path: Path) -> None:
 
 
 async def test_a_client_that_leaves_ends_the_reading(tmp_path: Path) -> None:
-    """Cancelling closes the index and the parser, and leaves a slot for the next one."""
+    """Cancelling closes the index and the parser, and frees the slot."""
     async with build_platform(settings(tmp_path)) as platform:
         large = {"name": "a.txt", "content": base64.b64encode(b"Barn owls hunt mice in the night. " * 60_000).decode()}
         task = asyncio.create_task(ask(platform, large))
@@ -270,7 +278,7 @@ async def test_a_client_that_leaves_ends_the_reading(tmp_path: Path) -> None:
 
 
 def test_files_whose_names_differ_in_a_secret_alone_are_both_read() -> None:
-    """The secret is taken out of a name, and each file keeps a name of its own."""
+    """Secrets are removed from file names, and each file keeps a distinct name."""
     sent = [
         UploadedFile(name=f"{name}.md", content=name.encode())
         for name in ("my-secret-1", f"my-{REDACTED}", "my-secret-2")

@@ -1,4 +1,7 @@
-"""A named folder between processes, and from settings: one reads it, the others wait, and whoever is killed harms nobody."""
+"""A named folder searched by several processes, and its settings.
+
+One process reads it and the others wait; a killed process does not affect the others.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from shared.config import Settings
 
 PATIENCE_S = 120.0
 FILES = 40
-MANY_FILES = 1500  # enough for a kill to come while they are read
+MANY_FILES = 1500  # enough files that a kill can fall into reading
 TEXT = (
     "# Page {0}\n\nThe gateway number {0} restarts after a timeout of {0} seconds.\n\n"
     + "More words of page {0}. " * 20
@@ -80,7 +83,7 @@ async def search(settings: Settings, query: str = "gateway timeout", **overrides
 
 
 async def test_several_processes_at_once(folder: Path, data: Path) -> None:
-    """None of them fails, and all find the same; there is one index then."""
+    """All processes succeed with the same results, and create one index."""
     processes = [started(folder, data) for _ in range(3)]
     answers = [await read_reply(process) for process in processes]
     assert all(len(answer["urls"]) == FILES and not answer["degraded"] for answer in answers)
@@ -88,8 +91,8 @@ async def test_several_processes_at_once(folder: Path, data: Path) -> None:
     assert len([path for path in (data / "folders").iterdir() if path.is_dir()]) == 1
 
 
-async def test_whoever_is_killed_while_reading_harms_nobody(folder: Path, data: Path) -> None:
-    """The one that waited reads on, and finds everything."""
+async def test_a_process_killed_while_reading_does_not_affect_others(folder: Path, data: Path) -> None:
+    """If the reading process is killed, a waiting one continues and finds everything."""
     write(folder, MANY_FILES)
     with started(folder, data) as first:
         assert await becomes_true(lambda: bool(list(data.glob("folders/*/documents/work"))), PATIENCE_S)
@@ -101,7 +104,7 @@ async def test_whoever_is_killed_while_reading_harms_nobody(folder: Path, data: 
 
 
 async def test_the_second_run_finds_it_read(configure: Configure, folder: Path, data: Path) -> None:
-    """And a file that changed between two searches, or went, is seen by the next."""
+    """A later run reuses the index, and sees files that changed or were deleted since the last search."""
     assert len((await search(configure())).results) == FILES
     (index,) = data.glob("folders/*/documents/current")
     written = index.stat().st_mtime_ns
@@ -110,12 +113,12 @@ async def test_the_second_run_finds_it_read(configure: Configure, folder: Path, 
     (folder / "page0.md").write_text("The turbine hums.")
     (folder / "page1.md").unlink()
     assert (await search(configure(), "turbine hums")).results[0].url == "doc:page0.md"
-    assert len((await search(configure())).results) in (FILES - 2, FILES - 1)  # near in meaning is near enough
+    assert len((await search(configure())).results) in (FILES - 2, FILES - 1)  # a similar meaning also counts
     assert "doc:page1.md" not in {item.url for item in (await search(configure())).results}
 
 
-async def test_nothing_is_kept_where_the_store_keeps_nothing(configure: Configure, data: Path) -> None:
-    """STORE_TTL_DAYS=0: the index is gone with the process."""
+async def test_no_index_is_kept_if_the_store_keeps_nothing(configure: Configure, data: Path) -> None:
+    """With STORE_TTL_DAYS=0 the index is removed when the process ends."""
     assert len((await search(configure(STORE_TTL_DAYS=0))).results) == FILES
     assert not list(data.rglob("*"))
 
@@ -124,7 +127,10 @@ async def test_nothing_is_kept_where_the_store_keeps_nothing(configure: Configur
 async def test_no_byte_of_a_folder_goes_to_an_embedding_service(
     configure: Configure, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """A paid embedder and a server are for `index` alone: a named folder is embedded and kept on this machine."""
+    """A paid embedder and a Qdrant server are used by `index` only.
+
+    A named folder is embedded and stored on this machine.
+    """
     sent: list[httpx2.Request] = []
 
     async def send(client: object, request: httpx2.Request, **options: object) -> httpx2.Response:
@@ -146,10 +152,10 @@ async def test_no_byte_of_a_folder_goes_to_an_embedding_service(
 
 
 @pytest.mark.parametrize("missing", [{"qdrant_edge", "wordllama", "numpy"}, {"wordllama"}])
-async def test_without_the_packages_words_are_searched(
+async def test_without_the_packages_keywords_are_searched(
     configure: Configure, monkeypatch: pytest.MonkeyPatch, missing: set[str]
 ) -> None:
-    """And one word says which line installs them; what was read is kept as it is with them."""
+    """The search uses keywords and reports the install command once. The index made then is used with the packages too."""
     monkeypatch.setattr(resources_module, "find_spec", lambda name: None if name in missing else object())
     for name in missing:
         monkeypatch.setitem(sys.modules, name, None)
@@ -163,7 +169,9 @@ async def test_without_the_packages_words_are_searched(
 async def test_where_wordllama_has_no_package_keywords_are_searched(
     configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line says why, with this Python and machine, and names no package that cannot be installed."""
+    """One line gives the reason with the Python version and the machine, and suggests no package that cannot be
+    installed.
+    """
     monkeypatch.setattr(resources_module, "find_spec", lambda name: None if name == "wordllama" else object())
     monkeypatch.setattr("modules.llm_platform.domain.package.platform.machine", lambda: "riscv64")
     answer = await search(configure())
@@ -175,15 +183,15 @@ async def test_where_wordllama_has_no_package_keywords_are_searched(
     assert "pip install" not in word.reason
 
 
-async def test_words_alone_where_they_are_wanted(configure: Configure) -> None:
-    """EMBEDDER=none needs no vectors, and says that there were none."""
+async def test_keyword_search_on_request(configure: Configure) -> None:
+    """EMBEDDER=none searches by keywords only, and reports that."""
     answer = await search(configure(EMBEDDER="none"))
     assert len(answer.results) == FILES
     assert [degradation.component for degradation in answer.degraded] == ["none"]
 
 
 async def test_given_parts_are_used(configure: Configure, data: Path) -> None:
-    """An embedder and a store of one's own serve the folder too; the store keeps it apart from the index."""
+    """A custom embedder and store are also used for the folder. The store separates it from the index."""
     store = MemoryVectorStore()
     answer = await search(configure(), overrides={IEmbedder: HashEmbedder(), IVectorStore: store})
     assert len(answer.results) == FILES
@@ -193,14 +201,14 @@ async def test_given_parts_are_used(configure: Configure, data: Path) -> None:
 
 
 async def test_another_address_is_another_index(configure: Configure) -> None:
-    """What was indexed under one address is not shown under it when DOCUMENTS_BASE_URL changes."""
+    """Passages indexed under one DOCUMENTS_BASE_URL are not returned after it changes."""
     assert (await search(configure())).results[0].url.startswith("doc:")
     moved = await search(configure(DOCUMENTS_BASE_URL="https://wiki.example.org"))
     assert moved.results[0].url.startswith("https://wiki.example.org/page")
 
 
 async def test_a_secret_that_was_no_secret_when_it_was_read(configure: Configure, folder: Path) -> None:
-    """A key that is configured later stands in no answer either."""
+    """A key that is configured only after indexing is still redacted."""
     (folder / "key.md").write_text("# sk-0123456789\n\nThe gateway's key is sk-0123456789.\n")
     assert "sk-0123456789" in (await search(configure(), "the key of the gateway")).model_dump_json()
     later = configure(BOCHA_API_KEY="sk-0123456789", SEARCH_PROVIDERS=("documents",))

@@ -13,7 +13,9 @@ PRINT_ONE = "from tests.kafka.child_process import free_port; print(free_port())
 
 
 def test_no_two_servers_and_no_connection_get_the_same_port() -> None:
-    """Neither in this process nor in another one, although no server listens yet."""
+    """No two test servers and no connection get the same port, in this or another process, even before a server
+    listens.
+    """
     mine = [free_port() for _ in range(20)]
     other = int(subprocess.check_output([sys.executable, "-c", PRINT_ONE], cwd=ROOT))
     assert len({*mine, other}) == 21

@@ -1,4 +1,4 @@
-"""Deep answers and reports search again for what their sources leave open, through the platform as the container wires it."""
+"""Deep answers and reports run further search rounds for what their sources leave open, on the wired platform."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ COUNTRY = WebSearchResultItem(title="Zimbabwe", url="doc:zimbabwe", snippet="Zim
 
 
 class World(IWebSearchProvider):
-    """Finds the river for every query, and `further` for one that names the country. `refused`: in refused queries."""
+    """Finds the river for every query, and `further` if the query names the country.
+
+    Queries that contain a `refused` word fail.
+    """
 
     name = "documents"
 
@@ -54,7 +57,7 @@ class World(IWebSearchProvider):
 
 
 class WebWorld(World):
-    """Finds the same on the web: a report over documents is not stored."""
+    """Returns the same results as web pages, because a report over documents is not stored."""
 
     name = "searxng"
 
@@ -79,7 +82,10 @@ async def asked(world: World, query: str = QUESTION, **fields: Any) -> tuple[Res
 
 @pytest.mark.parametrize("depth", ["deep", "report"])
 async def test_what_the_first_search_reveals_is_searched_for(depth: str) -> None:
-    """The answer quotes the bridge and what it leads to; the event and the metadata tell the round."""
+    """Names found in the first search are searched for.
+
+    The answer quotes both results, and the event and the metadata contain the round.
+    """
     answer, events = await asked(World(), depth=depth)
     supported = [
         answer.synthesis[found.start : found.end] for found in answer.citations if found.verdict == "supported"
@@ -98,14 +104,14 @@ async def test_what_the_first_search_reveals_is_searched_for(depth: str) -> None
 
 @pytest.mark.parametrize(("depth", "rounds"), [("shallow", None), ("deep", 0), ("report", 0)])
 async def test_a_shallow_run_and_one_without_rounds_search_once(depth: str, rounds: int | None) -> None:
-    """No round, no event, no reason."""
+    """A run without rounds has no round event and no stop reason."""
     answer, events = await asked(World(), depth=depth, rounds=rounds)
     assert (answer.metadata.rounds, answer.metadata.stopped, answer.metadata.open_questions) == (0, None, ())
     assert not any(isinstance(event, RoundStarted) for event in events)
 
 
-async def test_a_question_that_is_answered_at_first_pays_nothing() -> None:
-    """The searches are those of a run without rounds."""
+async def test_a_question_that_is_answered_at_once_makes_no_extra_search() -> None:
+    """A question that is answered at once makes the same searches as a run without rounds."""
     question = "In which country is the Bubye River found?"
     text = "The Bubye River is found in the country Zimbabwe."
     first, further = (
@@ -119,7 +125,7 @@ async def test_a_question_that_is_answered_at_first_pays_nothing() -> None:
 
 
 async def test_at_most_four_searches_a_round() -> None:
-    """A passage with many names does not make many searches."""
+    """A passage with many names still causes at most four searches in a round."""
     names = ", ".join(f"{name} District" for name in ("Alba", "Berra", "Corda", "Delma", "Estra", "Fenra", "Galto"))
     world = World(RIVER.model_copy(update={"snippet": f"The Bubye River is found near {names}."}))
     _, events = await asked(world)
@@ -128,15 +134,15 @@ async def test_at_most_four_searches_a_round() -> None:
     assert world.queries[-4:] == list(begun.queries)
 
 
-async def test_a_run_ends_when_nothing_new_can_be_asked_for() -> None:
-    """A passage without a name that the question lacks leads nowhere."""
+async def test_a_run_ends_when_there_is_nothing_new_to_search_for() -> None:
+    """A passage that names nothing new causes no further search."""
     answer, _ = await asked(World(RIVER.model_copy(update={"snippet": "The Bubye River is found in a country."})))
     assert (answer.metadata.rounds, answer.metadata.stopped) == (0, "nothing_new")
     assert answer.metadata.open_questions == (QUESTION,)
 
 
 async def test_a_report_stops_when_a_round_closes_no_word() -> None:
-    """The names of what a further round finds are not followed when it brought nothing."""
+    """Names found in a round are not followed if the round closed no open word."""
     named = RIVER.model_copy(
         update={"snippet": "The Bubye River is found in Alba, Berra, Corda, Delma, Estra and Fenra."}
     )
@@ -147,7 +153,10 @@ async def test_a_report_stops_when_a_round_closes_no_word() -> None:
 
 @pytest.mark.parametrize("depth", ["deep", "report"])
 async def test_a_refusal_ends_the_rounds(depth: str) -> None:
-    """At most two queries are under way when a provider refuses; those behind them are not sent, and the answer is made."""
+    """When a provider refuses, at most two queries are under way.
+
+    Later queries are not sent, and the answer is written.
+    """
     names = "Alba District, Berra District, Corda District and Delma District"
     world = World(RIVER.model_copy(update={"snippet": f"The Bubye River is found in {names}."}), refused=("District",))
     answer, _ = await asked(world, depth=depth)
@@ -166,7 +175,10 @@ async def test_a_refusal_ends_the_rounds(depth: str) -> None:
     ],
 )
 async def test_a_report_says_why_its_search_ended(reason: StopReason, world: World, fields: dict[str, Any]) -> None:
-    """In one sentence at its end, in the language of the report. Offsets and verdicts are those of the text above it."""
+    """A report ends with one sentence, in its language, on why the search ended.
+
+    Offsets and verdicts refer to the text above it.
+    """
     answer, _ = await asked(world, depth="report", language="de", **fields)
     assert answer.metadata.stopped == reason
     *_, last = answer.synthesis.split("\n\n")
@@ -174,8 +186,8 @@ async def test_a_report_says_why_its_search_ended(reason: StopReason, world: Wor
     assert all(citation.end <= len(answer.synthesis) - len(last) for citation in answer.citations)
 
 
-async def test_a_deep_answer_says_why_its_search_ended_only_where_it_does_not_answer() -> None:
-    """Below the closest passages; an answer has its citations and no such note."""
+async def test_a_deep_answer_says_why_its_search_ended_only_if_it_does_not_answer() -> None:
+    """The note follows only the closest passages. An answer with citations has no note."""
     open_answer, _ = await asked(World(), "Which gardener planted the hedge of Quoxberg?")
     assert open_answer.synthesis.endswith(get_messages("en").stopped("no_gain"))
     answer, _ = await asked(World())
@@ -190,7 +202,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE)
 async def test_no_address_operator_or_control_character_of_a_page_reaches_a_query(text: str) -> None:
-    """A page chooses names that are searched for, but neither where nor how."""
+    """A page can suggest names to search for, but no address, operator or control character."""
     world = World(RIVER.model_copy(update={"snippet": text}))
     await asked(world)
     for query in world.queries:
@@ -209,7 +221,7 @@ async def with_model(line: str, **values: Any) -> tuple[ResearchResponse, World,
 
 
 async def test_a_model_adds_queries_to_those_of_the_rules_with_one_call() -> None:
-    """Its line is searched for, beside what the rules find, and its call is counted."""
+    """The model's query is searched in addition to the queries of the rules, and its call is counted."""
     answer, world, llm = await with_model("Query: Zimbabwe waterfall of the Bubye River")
     further = [request for request in llm.requests if "Find what is missing" in request.messages[0].content]
     assert len(further) == 1
@@ -219,7 +231,7 @@ async def test_a_model_adds_queries_to_those_of_the_rules_with_one_call() -> Non
 
 
 async def test_a_large_model_ends_the_rounds_and_a_local_one_does_not() -> None:
-    """A small model says too often that nothing is missing."""
+    """A small model too often reports that nothing is missing, so its word does not end the rounds."""
     large, _, _ = await with_model("Query: none")
     assert (large.metadata.rounds, large.metadata.stopped) == (0, "answered")
     local, world, _ = await with_model("Query: none", LLM_KIND="ollama", LLM_MODEL="small")
@@ -229,7 +241,7 @@ async def test_a_large_model_ends_the_rounds_and_a_local_one_does_not() -> None:
 
 @pytest.mark.parametrize("depth", ["deep", "report"])
 async def test_the_ledger_of_a_run_can_be_read_afterwards(depth: str) -> None:
-    """One line for each quote, verbatim, with the number of its source and the round that found it."""
+    """The ledger has one line for each quote: the verbatim text, its source number and the round that found it."""
     async with build_platform(Settings(_env_file=None), {IWebSearchProvider: World()}) as platform:
         answer = await platform.research.research(ResearchRequest(query=QUESTION, language="en", depth=depth))
         lines = await platform.research.evidence(answer.metadata.request_id)
@@ -245,14 +257,14 @@ async def test_the_ledger_of_a_run_can_be_read_afterwards(depth: str) -> None:
 
 
 async def test_a_shallow_run_keeps_no_ledger() -> None:
-    """It has nothing to tell, which is no error."""
+    """Reading the ledger of a shallow run returns an empty ledger and no error."""
     async with build_platform(Settings(_env_file=None), {IWebSearchProvider: World()}) as platform:
         answer = await platform.research.research(ResearchRequest(query=QUESTION, language="en"))
         assert await platform.research.evidence(answer.metadata.request_id) == ()
 
 
 async def test_a_stored_report_keeps_its_ledger() -> None:
-    """The second request is answered from the store, with the same lines."""
+    """A second request, answered from the store, has the same ledger."""
     async with build_platform(Settings(_env_file=None), {IWebSearchProvider: WebWorld()}) as platform:
         request = ResearchRequest(query=QUESTION, language="en", depth="report")
         first = await platform.research.research(request)
@@ -264,8 +276,8 @@ async def test_a_stored_report_keeps_its_ledger() -> None:
 
 
 async def test_an_archive_carries_the_rounds_and_the_ledger(tmp_path: Path) -> None:
-    """On another machine, without a network, the report is the same: its text with why the search ended, each
-    round, and the quotes with the rounds that found them.
+    """An imported report is the same on another machine without a network: the text with the stop reason, the rounds,
+    and the quotes with their rounds.
     """
     request = ResearchRequest(query=QUESTION, language="en", depth="report")
     archive = tmp_path / "archive.zip"
@@ -309,7 +321,7 @@ def falls(number: int) -> WebSearchResultItem:
 
 
 async def test_the_best_results_of_the_first_search_stay_first() -> None:
-    """Whatever a further round quotes stands behind them."""
+    """Results of further rounds follow the best results of the first search."""
     items = (falls(1), falls(2), RIVER)
     first, _ = await asked(World(*items), rounds=0)
     answer, _ = await asked(World(*items))
@@ -325,7 +337,7 @@ SHORT, LONG = (f"The Meridian bridge is {metres} metres long in total." for metr
 
 @pytest.mark.parametrize("llm", [None, FakeLLM(["The Meridian bridge is long [1]."])])
 async def test_a_report_shows_sources_that_disagree_side_by_side_with_dates_and_voices(llm: FakeLLM | None) -> None:
-    """Once: in the text where the writer shows them, else at its end, and in the ledger."""
+    """Conflicting sources are shown once, in the text or else at its end, and in the ledger."""
     items = [
         WebSearchResultItem(title=f"Bridge {number}", url=f"doc:{number}", snippet=text, published_date=date)
         for number, (text, date) in enumerate([(SHORT, "2024-05-01"), (LONG, "2021-02-03"), (LONG, "2022-02-03")])
@@ -347,8 +359,9 @@ async def test_a_report_shows_sources_that_disagree_side_by_side_with_dates_and_
 
 
 async def test_a_report_ends_with_what_stayed_open_and_where_it_was_looked_for() -> None:
-    """The note is one sentence for the questions and one for the queries, whatever sign ends a question. The last paragraph
-    says why the search ended.
+    """The note has one sentence for the open questions and one for the queries, whatever punctuation ends a question.
+
+    The last paragraph gives the stop reason.
     """
     answer, events = await asked(World(), "Which gardener planted the hedge of Quoxberg?", depth="report")
     begun = [event for event in events if isinstance(event, RoundStarted)]

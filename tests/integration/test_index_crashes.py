@@ -1,4 +1,4 @@
-"""`index` as a process: killed in the middle and run again, beside readers, and beside another one that writes."""
+"""`index` as a process that is killed and run again, with concurrent readers, and with a second writer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import Q
 DOCUMENTS = 32
 PATIENCE_S = 120
 
-# The command as it is, over the embedded store; an embedder that takes its time, so that there is a middle to be killed in.
+# The real command over the embedded store, with a slow embedder, so that a kill can interrupt it.
 PROGRAM = """
 import asyncio, sys, types
 from contextlib import asynccontextmanager
@@ -88,7 +88,7 @@ def report(index: Path, *arguments: str | Path) -> dict[str, Any]:
 
 
 def embedded(process: ForkedPython, times: int) -> None:
-    """Wait until so many batches have been begun."""
+    """Wait until this many batches have started."""
     assert process.stderr is not None
     for _ in range(times):
         assert process.stderr.readline() == "embedding\n"
@@ -102,7 +102,7 @@ async def reader(tmp_path: Path) -> AsyncIterator[QdrantEdgeVectorStore]:
 
 
 async def whole_documents(reader: QdrantEdgeVectorStore) -> int:
-    """Return how many documents readers see; each of them is whole."""
+    """Return how many documents readers see, and check that each one is complete."""
     if await reader.describe("documents") is None:
         return 0
     documents = [document async for document in reader.documents("documents")]
@@ -117,7 +117,7 @@ async def whole_documents(reader: QdrantEdgeVectorStore) -> int:
 async def test_killed_in_the_middle_and_run_again(
     batches: int, tmp_path: Path, notes: Path, reader: QdrantEdgeVectorStore
 ) -> None:
-    """Readers see whole documents at any time; the next run does the rest and no more, and then all is there."""
+    """Readers see only complete documents at any time. The next run indexes the rest, and nothing twice."""
     with running(tmp_path / "index", 0.02, notes) as process:
         embedded(process, batches)
         time.sleep(0.003 * batches % 0.02)
@@ -133,7 +133,7 @@ async def test_killed_in_the_middle_and_run_again(
 
 
 async def test_killed_while_it_replaces_and_prunes(tmp_path: Path, notes: Path, reader: QdrantEdgeVectorStore) -> None:
-    """A document is there in its old or its new form; afterwards the collection is what the folder is."""
+    """After a kill, a document has its old or its new content. Afterwards the collection equals the folder."""
     report(tmp_path / "index", notes)
     for number in range(DOCUMENTS):
         note = notes / f"n{number:02}.md"
@@ -153,21 +153,21 @@ async def test_killed_while_it_replaces_and_prunes(tmp_path: Path, notes: Path, 
     assert await reader.passages("documents", "n00.md") == []
 
 
-async def test_searching_goes_on_meanwhile(tmp_path: Path, notes: Path, reader: QdrantEdgeVectorStore) -> None:
-    """While one process indexes, others find what was there before, and what has been finished since."""
+async def test_searching_continues_during_indexing(tmp_path: Path, notes: Path, reader: QdrantEdgeVectorStore) -> None:
+    """While one process indexes, other processes find the earlier documents and the newly finished ones."""
     report(tmp_path / "index", notes / "n00.md")
     retrieval = RetrievalService(NoneEmbedder(), reader, "documents", top_k=5)
     with running(tmp_path / "index", 0.02, notes) as process:
         while process.poll() is None:
             found = await retrieval.search(RagSearch(query="thing0x1"))
             assert [hit.doc_id for hit in found.hits] == ["n00.md"]
-            await asyncio.sleep(0.01)  # leaves the processor to the process that indexes
+            await asyncio.sleep(0.01)  # leaves processor time to the indexing process
     found = await retrieval.search(RagSearch(query=f"thing{DOCUMENTS - 1}x1"))
     assert [hit.doc_id for hit in found.hits] == [f"n{DOCUMENTS - 1}.md"]
 
 
-async def test_a_second_writer_gets_a_clear_word(tmp_path: Path, notes: Path) -> None:
-    """One line that says who is in the way and what to do; the first one is not disturbed."""
+async def test_a_second_writer_gets_a_clear_error(tmp_path: Path, notes: Path) -> None:
+    """One line names the other writer and the remedy. The first writer is not disturbed."""
     report(tmp_path / "index", notes / "n00.md")
     with running(tmp_path / "index", 5.0, notes) as first:
         embedded(first, 1)
@@ -179,7 +179,7 @@ async def test_a_second_writer_gets_a_clear_word(tmp_path: Path, notes: Path) ->
 
 
 async def test_ctrl_c_keeps_what_was_done(tmp_path: Path, notes: Path, reader: QdrantEdgeVectorStore) -> None:
-    """Exit code 130, and the next run goes on from there."""
+    """Ctrl-C exits with 130, and the next run continues from there."""
     with running(tmp_path / "index", 0.02, notes) as process:
         embedded(process, 6)
         process.send_signal(signal.SIGINT)

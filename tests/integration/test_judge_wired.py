@@ -1,4 +1,4 @@
-"""CITATION_JUDGE as the settings set it: which answers a model verifies, what that costs, and what is not paid for twice."""
+"""CITATION_JUDGE as set in the settings: which answers a model verifies, what it costs, and what is cached."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ REWORDED, CHANGED = range(2)
 
 
 class Model(FakeLLM):
-    """Writes TEXT, and calls every claim supported, when it may."""
+    """Writes TEXT, and judges every claim as supported once `may_judge` is set."""
 
     def __init__(self, text: str = TEXT) -> None:
         super().__init__([text], name="scripted")
@@ -78,7 +78,7 @@ async def run_research(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
 
 
 async def streamed_research(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
-    """Return the answer of a reader of a stream, who has the text before the verdicts and waits for them."""
+    """Return the answer as a streaming client gets it, which has the text and waits for the verdicts."""
     *_, done = [
         event async for event in wired.research.stream(ResearchRequest.model_validate({"query": QUESTION, **wishes}))
     ]
@@ -100,7 +100,7 @@ async def streamed_research(wired: LLMPlatform, **wishes: Any) -> ResearchRespon
     ],
 )
 async def test_the_setting_decides_which_answers_are_judged(setting: str, depth: str, calls: int) -> None:
-    """One call an answer, or none; and the answer says of each citation who judged it."""
+    """The setting decides between one judge call and none for an answer. Each citation says who checked it."""
     model = Model()
     async with platform(model, CITATION_JUDGE=setting, CITATION_ENCODER="off") as wired:
         done = await run_research(wired, depth=depth)
@@ -112,7 +112,7 @@ async def test_the_setting_decides_which_answers_are_judged(setting: str, depth:
 
 @pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
 async def test_doubts_are_judged_unless_the_operator_says_otherwise(depth: str) -> None:
-    """The setting's default, for a model that is not local: one call, and how many verdicts it changed is told."""
+    """The default for a remote model is one call for doubtful citations. The answer says how many verdicts it changed."""
     assert Settings().CITATION_JUDGE == "auto"
     model = Model()
     async with platform(model) as wired:
@@ -129,7 +129,7 @@ async def test_doubts_are_judged_unless_the_operator_says_otherwise(depth: str) 
 
 
 async def test_a_quick_answer_without_a_doubt_costs_no_second_call() -> None:
-    """With the default a model gets what the words doubt, and not what they support."""
+    """By default a model judges only the citations that the lexical check doubts."""
     model = Model(SUPPORTED_TEXT)
     async with platform(model) as wired:
         done = await streamed_research(wired)
@@ -144,7 +144,7 @@ async def test_a_quick_answer_without_a_doubt_costs_no_second_call() -> None:
 
 
 def test_the_setting_has_four_values() -> None:
-    """Another one stops the start."""
+    """Any other value stops the start."""
     with pytest.raises(ValidationError, match="CITATION_JUDGE"):
         Settings(CITATION_JUDGE="deep")
 
@@ -166,13 +166,16 @@ OWN = {"name": "own", "kind": "openai", "model": "m", "base_url": "http://127.0.
         ({"LLM_API_KEY": "k", "LLM_MODEL": "m"}, "auto"),
     ],
 )
-def test_no_local_model_judges_unless_it_is_wanted(values: dict[str, Any], judged: str) -> None:
-    """Small models give worse verdicts than the words; the model that would judge decides."""
+def test_no_local_model_judges_by_default(values: dict[str, Any], judged: str) -> None:
+    """A small local model judges worse than the lexical check, so it must be enabled explicitly.
+
+    The model of the judge stage decides.
+    """
     assert choose_judged_answers(Settings(**values)) == judged
 
 
 async def test_a_cached_answer_is_not_paid_for_again() -> None:
-    """Text and verdicts come from the cache: no call, and the same verdicts."""
+    """A cached answer has its text and verdicts from the cache, without a call."""
     model = Model()
     async with platform(model, CITATION_JUDGE="all") as wired:
         first = await run_research(wired)
@@ -187,7 +190,9 @@ async def test_a_cached_answer_is_not_paid_for_again() -> None:
 
 
 async def test_tokens_come_first_and_verdicts_last() -> None:
-    """All of the text and the verdicts of the words are with the reader while the judge is still at work; then come its own."""
+    """A stream sends the text and the lexical verdicts while the judge is still working, and the verdicts of the judge
+    at the end.
+    """
     model = Model()
     model.may_judge.clear()
     verified = []
@@ -212,7 +217,10 @@ async def test_tokens_come_first_and_verdicts_last() -> None:
 
 @in_virtual_time
 async def test_a_judge_that_hangs_costs_no_answer() -> None:
-    """A stream ends before its deadline, with the verdicts of the words and the reason. A whole answer does not wait at all."""
+    """A stream ends before its deadline with the lexical verdicts and the reason.
+
+    A plain answer does not wait for the judge.
+    """
     for research, reasons in ((streamed_research, ["judge/scripted"]), (run_research, [])):
         model = Model()
         model.may_judge.clear()
@@ -226,7 +234,10 @@ async def test_a_judge_that_hangs_costs_no_answer() -> None:
 
 
 async def test_answers_of_documents_are_judged_with_all() -> None:
-    """`ask` too: which documents count as cited follows the final verdicts, and the call is counted."""
+    """With CITATION_JUDGE=all, `ask` is judged too.
+
+    Its cited documents follow the final verdicts, and the call is counted.
+    """
     question = RagQuestion(question=QUESTION, context=(ContextItem(doc_id="d", snippet=LOOP),))
     model = Model()
     async with platform(model, CITATION_JUDGE="all") as wired:
@@ -239,8 +250,8 @@ async def test_answers_of_documents_are_judged_with_all() -> None:
     assert not model.judged
 
 
-async def test_a_judge_of_ones_own_needs_no_model() -> None:
-    """An override of the port is asked by research runs and reports."""
+async def test_a_custom_judge_needs_no_model() -> None:
+    """Research runs and reports use a custom judge (an override of the port) without a model."""
     judge = FakeCitationJudge("partial")
     overrides = {
         ICitationJudge: judge,
@@ -254,8 +265,8 @@ async def test_a_judge_of_ones_own_needs_no_model() -> None:
     assert len(judge.calls) == 2
 
 
-def test_a_model_of_its_own() -> None:
-    """LLM_STAGES names who judges, in reports and elsewhere."""
+def test_the_judge_can_have_its_own_model() -> None:
+    """LLM_STAGES can name the model of the judge, in reports and elsewhere."""
     models = [
         {"name": n, "kind": "openai", "api_key": "k", "base_url": "http://127.0.0.1:1/v1", "model": n} for n in "ab"
     ]

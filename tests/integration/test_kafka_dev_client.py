@@ -1,4 +1,4 @@
-"""The client behind `kafka send` and `kafka tail`, on the mock cluster."""
+"""The Kafka client of `kafka send` and `kafka tail`, on the mock cluster."""
 
 from contextlib import closing
 
@@ -11,7 +11,7 @@ RESULTS, FAILED = "rag_search_result", "rag_failed"
 
 
 def test_outcomes_of_topics_that_are_created_later_are_read() -> None:
-    """A broker may create a topic with the first outcome in it. Outcomes of the others go on, each once."""
+    """Topics that are created after the start are read. Each outcome of the other topics is returned once."""
     with MockCluster({FAILED: 1}) as broker:
         cluster = Cluster([broker.bootstrap], broker.client)
         send_request(cluster, FAILED, b"before", None, {})
@@ -30,7 +30,7 @@ def test_outcomes_of_topics_that_are_created_later_are_read() -> None:
 
 
 def test_all_outcome_topics_may_be_created_later() -> None:
-    """As on a new cluster, where a request is sent first."""
+    """On a new cluster no outcome topic exists until the first request is answered."""
     with MockCluster({"rag_search_request": 1}) as broker:
         cluster = Cluster([broker.bootstrap], broker.client)
         with closing(OutcomeTail(cluster)) as tail:

@@ -1,4 +1,4 @@
-"""The contract of the worker on librdkafka's mock cluster; tests/services has the delivery promise, on Apache Kafka."""
+"""The worker's contract on librdkafka's mock cluster. tests/services checks the delivery guarantee on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.kafka.contract import ScenarioContract, answered, data_dir, options
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.reference_client import TOPICS
 
-__all__ = ["answered", "data_dir", "options"]  # the suites' fixtures
+__all__ = ["answered", "data_dir", "options"]  # fixtures of the suites
 
 
 @pytest.fixture(scope="module")
@@ -20,4 +20,4 @@ def broker() -> Iterator[Broker]:
 
 
 class TestScenariosOnTheMock(ScenarioContract):
-    """Each schema, each code, each hostile message."""
+    """Every schema, error code and hostile message."""

@@ -1,4 +1,4 @@
-"""The worker in this process, on the mock cluster: what the contract suite, which sees it from outside, cannot arrange."""
+"""The worker in this process on the mock cluster: cases that the black-box contract suite cannot arrange."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def broker() -> Iterator[MockCluster]:
 
 
 class Echo:
-    """Answers with the request's value, after the gate is open; `answer` makes another outcome."""
+    """Returns the request's value once the gate is open. `answer` replaces the outcome."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -112,7 +112,7 @@ def committed(broker: MockCluster, partition: int = 0) -> int:
 
 
 async def test_requests_are_answered_and_committed(broker: MockCluster) -> None:
-    """In the order of the key, with a tombstone; no lag remains."""
+    """Requests of a key are answered in order, with a tombstone, and no lag remains."""
     points: list[Point] = []
     handler = Echo()
     async with watched(points.append), working(handler, options(broker)) as worker:
@@ -127,7 +127,7 @@ async def test_requests_are_answered_and_committed(broker: MockCluster) -> None:
 
 
 def test_worker_runs_on_the_event_loop_of_the_command(broker: MockCluster) -> None:
-    """SIGTERM ends it with all requests committed."""
+    """SIGTERM ends the worker with all requests committed."""
     values = [b"%d" % number for number in range(200)]
 
     async def play() -> None:
@@ -143,13 +143,13 @@ def test_worker_runs_on_the_event_loop_of_the_command(broker: MockCluster) -> No
 
 
 async def test_window_limits_consumed_requests(broker: MockCluster) -> None:
-    """Then all are answered."""
+    """The window limits how many requests are consumed at once. All are answered later."""
     handler = Echo()
     handler.gate.clear()
     async with working(handler, options(broker, concurrency=3)) as worker:
         await asyncio.to_thread(send, broker, [b"%d" % number for number in range(50)])
         assert await becomes_true(lambda: worker.scheduler.waiting == 3, PATIENCE_S)
-        await asyncio.sleep(1.5)  # longer than it takes until the partitions are paused
+        await asyncio.sleep(1.5)  # longer than pausing the partitions takes
         assert (worker.scheduler.in_flight, worker.scheduler.waiting) == (3, 3)
         assert worker.not_ready() == []
         assert await becomes_true(lambda: worker.lag_monitor.lag.get((REQUESTS, 0)) == 50, PATIENCE_S)
@@ -158,7 +158,7 @@ async def test_window_limits_consumed_requests(broker: MockCluster) -> None:
 
 
 async def test_stop_waits_for_running_requests(broker: MockCluster) -> None:
-    """Nothing more is consumed; running requests are written and committed."""
+    """After a stop nothing more is consumed. Running requests are written and committed."""
     handler = Echo()
     handler.gate.clear()
     async with working(handler, options(broker, concurrency=2)) as worker:
@@ -174,7 +174,7 @@ async def test_stop_waits_for_running_requests(broker: MockCluster) -> None:
 
 
 async def test_drain_timeout_ends_the_worker(broker: MockCluster) -> None:
-    """A longer request is not committed, and the next worker answers it."""
+    """A request that outlasts the drain timeout is not committed, and the next worker answers it."""
     handler = Echo()
     handler.gate.clear()
     worker = Worker(handler, options(broker, drain_s=0.2))
@@ -191,7 +191,7 @@ async def test_drain_timeout_ends_the_worker(broker: MockCluster) -> None:
 
 
 async def test_outcome_beyond_the_client_limit_becomes_a_failure(broker: MockCluster) -> None:
-    """Later requests are answered."""
+    """An outcome above the client's message limit becomes a failure, and later requests are answered."""
     handler = Echo()
     handler.answer = lambda record: (record.value or b"") * (2_000_000 if record.value == b"x" else 1)
     async with working(handler, options(broker)):
@@ -201,7 +201,7 @@ async def test_outcome_beyond_the_client_limit_becomes_a_failure(broker: MockClu
 
 
 async def test_handler_defect_ends_the_worker(broker: MockCluster) -> None:
-    """Its request is not committed."""
+    """A request whose handler has a defect is not committed."""
     handler = Echo()
 
     def broken(record: IncomingRecord) -> bytes:
@@ -217,10 +217,10 @@ async def test_handler_defect_ends_the_worker(broker: MockCluster) -> None:
 
 
 async def test_stalled_partition_makes_the_worker_unready(broker: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until it is read. The other partition is answered meanwhile."""
+    """The worker is not ready until the stalled partition is read again. The other partition is answered meanwhile."""
     monkeypatch.setattr(lag_monitor, "QUERY_INTERVAL_S", 0.1)
     stranded = [TopicPartition(REQUESTS, 1)]
-    on_its_thread: list[Callable[[], None]] = []  # what to do to the client, behind the worker's back
+    on_its_thread: list[Callable[[], None]] = []  # what to do to the client without the worker's knowledge
 
     def passed(point: Point) -> None:
         while point == "after_poll" and on_its_thread:
@@ -236,7 +236,7 @@ async def test_stalled_partition_makes_the_worker_unready(broker: MockCluster, m
         await asyncio.to_thread(send, broker, [b"goes on"])
         assert await asyncio.to_thread(read, broker, RESULTS, 2) == [b"first", b"goes on"]
         lags = {(REQUESTS, 0): 0, (REQUESTS, 1): 14}
-        # On a busy machine the other partition may be late for a moment, too.
+        # On a busy machine the other partition may be briefly late, too.
         assert await becomes_true(lambda: list(monitor.stalled) == [(REQUESTS, 1)] and monitor.lag == lags, PATIENCE_S)
         assert worker.not_ready()
         on_its_thread.append(lambda: consumer.resume(stranded))
@@ -245,7 +245,7 @@ async def test_stalled_partition_makes_the_worker_unready(broker: MockCluster, m
 
 
 async def test_full_window_does_not_stall(broker: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lag shows the backlog."""
+    """A full window counts as lag, not as a stall."""
     monkeypatch.setattr(lag_monitor, "QUERY_INTERVAL_S", 0.1)
     handler = Echo()
     handler.gate.clear()
@@ -258,7 +258,7 @@ async def test_full_window_does_not_stall(broker: MockCluster, monkeypatch: pyte
 
 
 async def test_each_worker_counts_the_lag_of_its_partitions(broker: MockCluster) -> None:
-    """A broker counts once, however many connections there are."""
+    """Each broker is counted once, regardless of its connections."""
     handler = Echo()
     handler.gate.clear()
     async with working(handler, options(broker)) as worker:
@@ -280,7 +280,7 @@ async def test_each_worker_counts_the_lag_of_its_partitions(broker: MockCluster)
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 async def test_signal_stops_the_worker(broker: MockCluster, name: str) -> None:
-    """The signal handlers are removed at the end."""
+    """The worker stops on a signal and removes its signal handlers."""
     handler = Echo()
     running = asyncio.create_task(run_worker(handler, options(broker)))
     await asyncio.to_thread(send, broker, [b"1"])
@@ -292,24 +292,26 @@ async def test_signal_stops_the_worker(broker: MockCluster, name: str) -> None:
 
 
 async def test_refused_outcome_is_written_before_the_next_one(broker: MockCluster) -> None:
-    """A broker that starts refuses the first outcome of a partition, whose leader it is not yet, and a moment later accepts
-    the next one: it knows no sequence number of this producer, so any is the first. If both are on their way at once,
-    librdkafka infers from the second that the first is written, and reports it as delivered.
+    """The next outcome is sent only after a refused one is written.
+
+    A starting broker refuses the first outcome of a partition that it does not lead yet, and accepts the next one a
+    moment later, because it knows no sequence number of this producer. If both were sent at once, librdkafka would
+    infer from the second that the first was written, and report it as delivered.
     """
     handler = Echo()
     handler.gate.clear()
     told = options(broker)
-    told.config["batch.num.messages"] = 1  # a produce request for each outcome
+    told.config["batch.num.messages"] = 1  # one produce request for each outcome
     async with working(handler, told):
         await asyncio.to_thread(send, broker, [b"refused", b"accepted"])
         assert await becomes_true(lambda: len(handler.handled) == 2, PATIENCE_S)
-        broker.delay_replies(REPLY_DELAY_MS)  # the refusal arrives after the second request was sent
+        broker.delay_replies(REPLY_DELAY_MS)  # the refusal arrives after the second request is sent
         broker.refuse_next_produce(KafkaError.NOT_LEADER_FOR_PARTITION)
         handler.gate.set()
         assert await asyncio.to_thread(read, broker, RESULTS, 2) == [b"refused", b"accepted"]
 
 
 async def test_invalid_config_prevents_the_start() -> None:
-    """Before a connection is made."""
+    """An invalid configuration is refused before a connection is made."""
     with pytest.raises(SettingsError, match="acks"):
         await run_worker(Echo(), WorkerOptions(["127.0.0.1:9"], config={"acks": 0}))

@@ -1,4 +1,4 @@
-"""The ledger of whole research runs through the wired platform: `metadata.sent_to` is what the servers really got."""
+"""The egress log of whole research runs on the wired platform: `metadata.sent_to` equals what the servers received."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.presentation.cli.render.terminal import NOTHING_SENT, render_egress_log
 from shared.config import Settings
 
-HERE, THERE = "127.0.0.1", "localhost"  # two names of this machine, to tell searches and pages from models
+HERE, THERE = "127.0.0.1", "localhost"  # two names of this machine, which tell searches and pages from models
 QUESTION = "What does the event loop run?"
-MARK = "Zephyrine"  # stands in results and pages alone
+MARK = "Zephyrine"  # appears only in results and pages
 WORDS = f"The {MARK} event loop runs callbacks and tasks, one after the other."
-SAID = "It runs callbacks [1]."  # text of the model
+SAID = "It runs callbacks [1]."  # appears only in the model's text
 KEY = "sk-key-of-a-test-0123"
 
 
 async def chat(exchange: Exchange) -> None:
-    """A model that always says the same, which is no plan and no ranking: each stage falls back."""
+    """A model with a constant answer that is neither a plan nor a ranking, so each stage falls back."""
     if exchange.json.get("stream"):
         body = b"".join(part for part in spoken(SAID).parts if isinstance(part, bytes))
         await exchange.send(head(200, "Content-Type: text/event-stream", length=len(body)) + body)
@@ -41,7 +41,7 @@ async def chat(exchange: Exchange) -> None:
 
 @dataclass
 class World:
-    """A search engine, a site with pages, a model and a page reader on loopback, and the platform between them."""
+    """A search engine, a site, a model and a page reader on loopback, and the platform that uses them."""
 
     search: Loopback
     site: Loopback
@@ -93,7 +93,7 @@ async def world(folder: Path, *, model: bool = True, **settings: Any) -> AsyncIt
 
 
 def sums(host: str, kind: Any, exchanges: Iterable[Exchange]) -> list[Sent]:
-    """Return what the ledger must say of requests whose bodies are of one kind."""
+    """Return the expected log entries of requests whose bodies have one kind."""
     bodies = [len(exchange.body) for exchange in exchanges]
     return [Sent(host=host, kind=kind, requests=len(bodies), bytes=sum(bodies))] if bodies else []
 
@@ -107,8 +107,11 @@ def by_place(entries: Iterable[Sent]) -> list[Sent]:
 
 
 @pytest.mark.parametrize("depth", ["shallow", "deep"])
-async def test_a_research_tells_what_its_servers_got(tmp_path: Path, depth: str) -> None:
-    """Queries to the engine and to the planner, texts to the writer: requests and bytes are those that came in."""
+async def test_a_research_run_logs_what_its_servers_received(tmp_path: Path, depth: str) -> None:
+    """Queries go to the engine and the planner, and texts to the writer.
+
+    Requests and bytes equal what the servers received.
+    """
     async with world(tmp_path) as there:
         ledger = await there.research(depth=depth)
     expected = sums(HERE, "query", there.search.requests)
@@ -119,8 +122,8 @@ async def test_a_research_tells_what_its_servers_got(tmp_path: Path, depth: str)
     assert len(prompts(there.model, with_pages=False)) == (depth == "deep")
 
 
-async def test_a_report_tells_what_its_servers_got(tmp_path: Path) -> None:
-    """Also the site whose pages were read; whoever ranks, sums up or writes gets page text, whoever plans a query."""
+async def test_a_report_logs_what_its_servers_received(tmp_path: Path) -> None:
+    """The site of the pages is logged too. Rankers, summarisers and writers get page text, and planners get a query."""
     async with world(tmp_path) as there:
         ledger = await there.research(depth="report")
     read = sum(len(f"{there.site.url}{exchange.path}") for exchange in there.site.requests)
@@ -132,8 +135,8 @@ async def test_a_report_tells_what_its_servers_got(tmp_path: Path) -> None:
     assert {entry.kind for entry in ledger if entry.host == THERE} == {"query", "page text"}
 
 
-async def test_a_page_reader_hears_addresses(tmp_path: Path) -> None:
-    """With Jina the site itself is not asked: the reader's host got the addresses."""
+async def test_a_page_reader_receives_addresses(tmp_path: Path) -> None:
+    """With Jina only the reader's host gets the addresses, and the site is not requested."""
     async with world(tmp_path, model=False, READERS="jina") as there:
         ledger = await there.research(depth="report")
     told = sum(len(exchange.path) for exchange in there.jina.requests)
@@ -144,7 +147,7 @@ async def test_a_page_reader_hears_addresses(tmp_path: Path) -> None:
 
 
 async def test_a_report_from_the_store_sends_nothing(tmp_path: Path) -> None:
-    """The second time no server is asked, and the ledger is that of this time."""
+    """A replay requests no server, and its log is empty."""
     async with world(tmp_path) as there:
         first = await there.research(depth="report")
         asked = there.asked
@@ -154,8 +157,8 @@ async def test_a_report_from_the_store_sends_nothing(tmp_path: Path) -> None:
     assert again == ()
 
 
-async def test_what_the_caches_know_is_not_sent_again(tmp_path: Path) -> None:
-    """A shallow research asked again finds both the search and the synthesis."""
+async def test_cached_content_is_not_sent_again(tmp_path: Path) -> None:
+    """A repeated shallow run uses the cached search and synthesis."""
     async with world(tmp_path) as there:
         assert await there.research()
         assert await there.research() == ()
@@ -163,8 +166,8 @@ async def test_what_the_caches_know_is_not_sent_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("depth", ["shallow", "report"])
-async def test_what_was_sent_for_a_stored_answer_is_still_told(tmp_path: Path, depth: str) -> None:
-    """An answer from the cache or the store names, apart, what left when it was made; asked a third time, too."""
+async def test_what_was_sent_for_a_cached_answer_is_still_reported(tmp_path: Path, depth: str) -> None:
+    """An answer from the cache or the store lists separately what was sent when it was made, also on the third request."""
     async with world(tmp_path) as there:
         request = ResearchRequest(query=QUESTION, depth=depth)
         made, *again = [(await there.platform.research.research(request)).metadata for _ in range(3)]
@@ -173,8 +176,11 @@ async def test_what_was_sent_for_a_stored_answer_is_still_told(tmp_path: Path, d
         assert (metadata.sent_to, metadata.cached_sent_to) == ((), made.sent_to)
 
 
-async def test_a_stored_part_is_told_apart_from_what_is_sent_now(tmp_path: Path) -> None:
-    """Another depth finds one search in the cache: that request was sent earlier, those to the model are sent now."""
+async def test_cached_and_new_requests_are_logged_separately(tmp_path: Path) -> None:
+    """At another depth, one search comes from the cache and is logged as sent earlier.
+
+    The model requests are logged as sent now.
+    """
     async with world(tmp_path) as there:
         await there.research()
         metadata = (await there.platform.research.research(ResearchRequest(query=QUESTION, depth="deep"))).metadata
@@ -183,8 +189,8 @@ async def test_a_stored_part_is_told_apart_from_what_is_sent_now(tmp_path: Path)
     assert [sent for sent in metadata.sent_to if sent.host == THERE]
 
 
-async def test_researches_side_by_side_have_ledgers_of_their_own(tmp_path: Path) -> None:
-    """Many at once over the same clients: each has its own query's bytes, and one writer's call."""
+async def test_concurrent_runs_have_separate_logs(tmp_path: Path) -> None:
+    """Concurrent runs over the same clients each log the bytes of their query and one writer call."""
     async with world(tmp_path) as there:
         queries = ["loop " + "x" * length for length in range(1, 13)]
         ledgers = await asyncio.gather(*(there.research(query=query) for query in queries))
@@ -199,8 +205,8 @@ async def test_researches_side_by_side_have_ledgers_of_their_own(tmp_path: Path)
 
 
 @pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
-async def test_offline_reaches_nobody(tmp_path: Path, depth: str) -> None:
-    """With an engine, a reader and a key configured, an offline research over documents asks none of them."""
+async def test_offline_nothing_is_sent(tmp_path: Path, depth: str) -> None:
+    """An offline run over documents sends nothing to a configured engine, reader or API."""
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "loops.md").write_text(f"# Loops\n\n{WORDS}\n", encoding="utf-8")
@@ -214,8 +220,8 @@ async def test_offline_reaches_nobody(tmp_path: Path, depth: str) -> None:
     assert [line.text for line in render_egress_log(answer.metadata)][-1] == NOTHING_SENT
 
 
-async def test_no_secret_stands_in_the_ledger(tmp_path: Path) -> None:
-    """Hosts, kinds and numbers: no key, no path, no word of the question."""
+async def test_the_log_contains_no_secret(tmp_path: Path) -> None:
+    """The log contains hosts, kinds and numbers, but no key, path or word of the question."""
     async with world(tmp_path) as there:
         ledger = await there.research(depth="report")
     text = json.dumps([entry.model_dump() for entry in ledger])

@@ -1,4 +1,6 @@
-"""Limits as the settings set them: who is slowed down, what all chains share, and who serves which stage of a report."""
+"""Limits as set in the settings: which calls are delayed, which limits the chains share, and which model serves each
+stage of a report.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def search(number: int) -> WebSearchRequest:
 
 
 def listed(url: str = "http://127.0.0.1:1/v1", **models: dict[str, Any]) -> str:
-    """LLM_PROVIDERS: providers by name, each with a model `<name>-model`."""
+    """Return LLM_PROVIDERS with these names, each with a model `<name>-model`."""
     return json.dumps(
         [
             {"name": name, "kind": "openai", "api_key": "k", "base_url": url, "model": f"{name}-model", **more}
@@ -49,7 +51,7 @@ def listed(url: str = "http://127.0.0.1:1/v1", **models: dict[str, Any]) -> str:
 
 class TestSearches:
     async def test_a_limit_that_is_set_holds_for_every_search(self) -> None:
-        """Two a minute are two a minute, whether for a report or for anybody else; what is cached takes no turn."""
+        """A limit of two requests a minute counts reports and other searches together. Cached responses do not count."""
         async with serving(found()) as upstream:
             container = Container(settings=Settings(SEARXNG_URL=upstream.url, SEARXNG_RPM=2))
             ordinary, reports = container.web_search_provider(), container.report_search_provider()
@@ -63,7 +65,10 @@ class TestSearches:
         assert len(upstream.requests) == 2
 
     async def test_without_one_only_reports_are_slowed_down(self) -> None:
-        """Ten a minute for them (the eleventh would wait a minute, which nobody here does), any number for the others."""
+        """By default reports are limited to ten searches a minute, and other searches are not limited.
+
+        An eleventh would wait a minute.
+        """
         async with serving(found()) as upstream:
             container = Container(settings=Settings(SEARXNG_URL=upstream.url))
             ordinary, reports = container.web_search_provider(), container.report_search_provider()
@@ -76,8 +81,8 @@ class TestSearches:
             await container.resources().aclose()
         assert len(upstream.requests) == 25
 
-    async def test_a_retry_after_that_a_report_was_told_holds_for_all(self) -> None:
-        """Where the pace is everybody's, so is the closing; the next provider serves meanwhile."""
+    async def test_a_retry_after_of_a_report_applies_to_all_searches(self) -> None:
+        """With a shared limit, a Retry-After that a report receives also blocks other searches."""
         blocked = json_reply({}, "Retry-After: 120", status=429)
         async with serving(in_turn(blocked, found())) as upstream:
             settings = Settings(SEARXNG_URL=upstream.url, SEARXNG_RPM=1000)
@@ -89,8 +94,8 @@ class TestSearches:
             await container.resources().aclose()
         assert len(upstream.requests) == 1
 
-    async def test_what_stands_in_for_the_port_stands_in_for_reports_too(self) -> None:
-        """Policies included: the object itself is asked."""
+    async def test_an_override_of_the_port_is_used_in_reports_too(self) -> None:
+        """An override of the port is used for reports as it is, including its policies."""
         fake = FakeWebSearch()
         container = Container(settings=Settings())
         container.web_search_provider.override(fake)
@@ -105,7 +110,10 @@ def container() -> Callable[..., Container]:
 
 class TestStages:
     async def test_each_stage_asks_its_model_first(self) -> None:
-        """A cheap one ranks, a strong one writes, by the name of the provider or of its model; the others ask as ever."""
+        """LLM_STAGES lets a cheap model rank and a strong one write, by the name of the provider or of its model.
+
+        Other stages use the default order.
+        """
         async with ChatServer(answer()).running() as server:
             providers = listed(server.url, main={}, cheap={}, strong={})
             stages = {"rank": "cheap", "write": "strong-model"}
@@ -125,8 +133,8 @@ class TestStages:
             "output": "main-model",
         }
 
-    async def test_the_others_step_in(self) -> None:
-        """A stage's model that fails is followed by the rest in their order."""
+    async def test_other_models_replace_a_failed_stage_model(self) -> None:
+        """If a stage's model fails, the other models are tried in order."""
         async with ChatServer(error(500, {}), answer()).running() as server:
             providers = listed(server.url, main={}, cheap={}, strong={})
             wired = Container(settings=Settings(LLM_PROVIDERS=providers, LLM_STAGES={"rank": "strong"}, LLM_RPS=1000))
@@ -137,7 +145,7 @@ class TestStages:
 
     @for_each("wanted", ["gpt-9", "", "Cheap"])
     def test_a_model_that_is_not_configured_stops_the_start(self, wanted: str) -> None:
-        """With one line that names the setting, what is wrong and what there is."""
+        """The error is one line with the setting, the fault and the configured models."""
         settings = Settings(LLM_PROVIDERS=listed(cheap={}, strong={}), LLM_STAGES={"rank": wanted})
         with pytest.raises(SettingsError) as caught:
             build_platform(settings)
@@ -148,17 +156,17 @@ class TestStages:
         assert "\n" not in line
 
     def test_without_any_model(self) -> None:
-        """A stage cannot have one: the line says what to set."""
+        """Without any model, a stage cannot have one. The message says what to set."""
         with pytest.raises(SettingsError, match=r"LLM_STAGES.*LLM_API_KEY"):
             build_platform(Settings(LLM_STAGES={"write": "gpt-4o"}))
 
     def test_an_unknown_stage_stops_the_start(self) -> None:
-        """When the settings are read: the line names the stages that there are."""
+        """The error appears when the settings are read, and lists the stages."""
         with pytest.raises(SettingsError, match=r"LLM_STAGES \(ranking\) must be 'plan', 'queries', 'rank'"):
             Settings.load(LLM_STAGES='{"ranking": "cheap"}')
 
-    async def test_offline_a_model_elsewhere_is_no_mistake(self) -> None:
-        """It is configured: it only cannot be asked now, and the others serve its stage."""
+    async def test_offline_a_remote_stage_model_is_no_error(self) -> None:
+        """A remote model in LLM_STAGES is not an error in offline mode. The other models serve its stage."""
         providers = json.loads(listed(local={})) + json.loads(listed("https://api.example.org/v1", remote={}))
         settings = Settings(LLM_PROVIDERS=providers, LLM_STAGES={"write": "remote"}, LLM_PLATFORM_OFFLINE=True)
         async with build_platform(settings):
@@ -167,11 +175,11 @@ class TestStages:
             await wired.resources().aclose()
 
     def test_without_a_model_there_are_no_stages(self, container: Callable[..., Container]) -> None:
-        """Nobody to ask: empty, not five times nobody."""
+        """Without a model the stages are an empty mapping."""
         assert container().models().build_stage_llms() == {}
 
-    async def test_what_stands_in_for_the_model_serves_every_stage(self) -> None:
-        """Itself, whatever LLM_STAGES wants."""
+    async def test_an_override_of_the_model_serves_every_stage(self) -> None:
+        """An override of the model serves every stage, regardless of LLM_STAGES."""
         fake = FakeLLM()
         settings = Settings(LLM_STAGES={"write": "nobody-configured-me"})
         async with build_platform(settings, overrides={ILLMProvider: fake, IWebSearchProvider: FakeWebSearch()}):
@@ -183,7 +191,9 @@ class TestStages:
 
 class TestModels:
     async def test_a_limit_that_is_set_holds_for_every_call(self) -> None:
-        """One in any hundred seconds: the second is sent away by whoever asks, since nobody waits so long."""
+        """With one call in a hundred seconds, the second call is refused for any caller, because the wait exceeds the
+        limit.
+        """
         async with ChatServer(answer()).running() as server:
             providers = listed(server.url, only={})
             wired = Container(settings=Settings(LLM_PROVIDERS=providers, LLM_RPS=0.01))
@@ -198,7 +208,10 @@ class TestModels:
         assert len(server.asked) == 1
 
     async def test_without_one_only_reports_are_slowed_down(self) -> None:
-        """Two a second for them, any number for the others; each model has a pace of its own."""
+        """By default reports are limited to two calls a second, and other calls are not limited.
+
+        Each model is limited separately.
+        """
         async with ChatServer(answer()).running() as server:
             wired = Container(settings=Settings(LLM_PROVIDERS=listed(server.url, only={}, other={})))
             ordinary = wired.llm_provider()
@@ -216,8 +229,10 @@ class TestModels:
 
 
 class TestPrices:
-    async def test_the_dearest_of_those_that_may_serve(self, container: Callable[..., Container]) -> None:
-        """Each may be asked when another fails: the limit must hold for it too."""
+    async def test_the_price_is_the_highest_of_all_models_that_may_serve(
+        self, container: Callable[..., Container]
+    ) -> None:
+        """A cost limit uses the highest price of all models, because any of them may be used after a failure."""
         dear_to_ask, dear_to_write = {"price_in": 10.0, "price_out": 1.0}, {"price_in": 1.0, "price_out": 50.0}
         wired = container(LLM_PROVIDERS=listed(asking=dear_to_ask, writing=dear_to_write))
         price = wired.models().build_price()
@@ -229,7 +244,7 @@ class TestPrices:
     @pytest.mark.parametrize(
         ("settings", "known"),
         [
-            ({}, True),  # nobody is asked: nothing is paid
+            ({}, True),  # no model is configured, so nothing is paid
             ({"LLM_API_KEY": "k", "LLM_MODEL": "m"}, False),
             ({"LLM_PROVIDERS": listed(a=PRICED)}, True),
             ({"KIMI_API_KEY": "k"}, True),  # a subscription
@@ -237,18 +252,18 @@ class TestPrices:
             ({"LLM_PROVIDERS": listed(a=PRICED, b={})}, False),
         ],
     )
-    def test_one_unknown_price_makes_it_unknown(
+    def test_one_unknown_price_makes_the_price_unknown(
         self, container: Callable[..., Container], settings: dict[str, Any], known: bool
     ) -> None:
-        """A limit in dollars cannot be kept where one of those who may serve has no price."""
+        """A limit in dollars cannot be kept if one of the models has no price."""
         assert (container(**settings).models().build_price() is not None) is known
 
     @pytest.mark.parametrize(
         ("listed", "known"),
         [("[]", False), ('[{"name": "fake", "model": "fake-1", "price_in": 1, "price_out": 2}]', True)],
     )
-    def test_the_price_of_a_stand_in(self, listed: str, known: bool) -> None:
-        """By its name in LLM_PROVIDERS; otherwise it is unknown."""
+    def test_the_price_of_an_override(self, listed: str, known: bool) -> None:
+        """The price of an override is found by its name in LLM_PROVIDERS, and is otherwise unknown."""
         fake, wired = FakeLLM(), Container(settings=Settings(LLM_PROVIDERS=listed))
         wired.llm_provider.override(fake)
         wired.llm_adapters.override({fake.name: fake})

@@ -1,4 +1,4 @@
-"""Further rounds read pages that only a link of a read page leads to, over loopback, through the platform as it is wired."""
+"""Further rounds read pages that are only reachable by a link of a read page, over loopback, on the wired platform."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def question(river: str) -> str:
 
 
 class Wiki:
-    """A river has a page, which links to its country, which names a waterfall. A search finds the pages of rivers only."""
+    """A wiki in which a river links to its country, and the country names a waterfall.
+
+    The search finds river pages only.
+    """
 
     def __init__(self, extra: str = "") -> None:
         self.asked: Counter[str] = Counter()
@@ -97,7 +100,7 @@ def has_falls(answer: ResearchResponse, river: str) -> bool:
 
 @pytest.mark.parametrize("depth", ["deep", "report"])
 async def test_a_page_that_only_a_link_leads_to_is_read_and_quoted(depth: str) -> None:
-    """With a further round all countries are found, without one none; a link that says nothing of the question is not read."""
+    """A further round finds all countries, and a run without rounds finds none. Unrelated links are not followed."""
     wiki = Wiki()
     followed = await answers(wiki, *RIVERS, depth=depth)
     assert [has_falls(answer, river) for answer, river in zip(followed, RIVERS, strict=True)] == [True] * len(RIVERS)
@@ -109,7 +112,7 @@ async def test_a_page_that_only_a_link_leads_to_is_read_and_quoted(depth: str) -
 
 @pytest.mark.parametrize("depth", ["deep", "report"])
 async def test_links_obey_the_filters_of_the_request(depth: str) -> None:
-    """A site that the request leaves out is not read, nor is a page of unknown date where a time is asked for."""
+    """Linked pages on excluded sites are not read, nor pages without a date if the request limits the time."""
     wiki = Wiki()
     await answers(wiki, "Bubye", depth=depth, domains=("-127.0.0.1",))
     await answers(wiki, "Bubye", depth=depth, time_range="month")
@@ -117,8 +120,11 @@ async def test_links_obey_the_filters_of_the_request(depth: str) -> None:
 
 
 @pytest.mark.parametrize("depth", ["deep", "report"])
-async def test_links_lead_nowhere_but_to_public_web_addresses_and_not_to_many(depth: str) -> None:
-    """No other scheme, no other private host, no address twice, and no more pages than a round may read."""
+async def test_only_a_limited_number_of_public_links_is_followed(depth: str) -> None:
+    """Links to other schemes or private hosts are not followed.
+
+    No address is read twice, and the pages of a round are limited.
+    """
     hostile = (
         '<a href="javascript:Zambria()">Zambria</a> <a href="file:///etc/Zambria">Zambria</a> '
         '<a href="http://127.0.0.1:1/Zambria">Zambria</a> <a href="http://169.254.169.254/Zambria">Zambria</a> '
@@ -133,7 +139,7 @@ async def test_links_lead_nowhere_but_to_public_web_addresses_and_not_to_many(de
 
 
 async def test_a_shallow_answer_follows_no_link() -> None:
-    """It reads the page that the search found."""
+    """A shallow answer reads only the page that the search found."""
     wiki = Wiki()
     await answers(wiki, "Bubye", depth="shallow")
     assert set(wiki.asked) == {"/river/Bubye"}

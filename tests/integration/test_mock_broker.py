@@ -23,13 +23,13 @@ def broker() -> Iterator[Broker]:
 
 
 class TestMockBroker(BrokerContract):
-    """The mock does what the suites need of a Kafka."""
+    """The mock cluster supports what the suites need."""
 
     maker = ("tests.kafka.mock_cluster", "MockCluster")
 
 
 def test_endpoint_file_has_the_address() -> None:
-    """The file is there when the broker is ready, and gone with it."""
+    """The endpoint file exists when the broker is ready, and is deleted with it."""
     with MockCluster() as mock:
         assert read_endpoint(mock.endpoint) == mock.bootstrap
         file = mock.endpoint
@@ -38,7 +38,7 @@ def test_endpoint_file_has_the_address() -> None:
 
 
 def test_endpoint_file_of_an_ended_process_is_refused(tmp_path: Path) -> None:
-    """A file left behind by a machine that was switched off is not believed."""
+    """A stale endpoint file, as after a power failure, is refused."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     (tmp_path / "endpoint.json").write_text(f'{{"pid": {ended.pid}, "bootstrap": "127.0.0.1:1"}}', "utf-8")
@@ -47,7 +47,7 @@ def test_endpoint_file_of_an_ended_process_is_refused(tmp_path: Path) -> None:
 
 
 def test_unknown_command_is_refused() -> None:
-    """The one line in, one line out of the process does not get out of step after a mistake."""
+    """After an unknown command, the request and response lines of the process stay in step."""
     with MockCluster() as mock:
         with pytest.raises(RuntimeError, match="partition"):
             mock.create_topics({"none": -5})
@@ -56,10 +56,10 @@ def test_unknown_command_is_refused() -> None:
 
 
 class TestPlainWay:
-    """Where a wheel's librdkafka cannot be called by name, a setting of a producer makes the same broker."""
+    """If librdkafka's mock functions cannot be called, a producer setting starts the same broker."""
 
     def test_plain_mock_accepts_records(self) -> None:
-        """Four partitions a topic, made when they are asked for."""
+        """Topics are created on demand with four partitions."""
         with MockCluster({"plain": 4}, plain=True) as mock:
             sender = Producer(quiet(mock, acks="all"))
             reports: list[object] = []
@@ -68,12 +68,12 @@ class TestPlainWay:
             assert reports == [None]
 
     def test_plain_mock_refuses_unsupported_commands(self) -> None:
-        """A suite that needs twelve partitions does not run on four without a word."""
+        """A suite that needs twelve partitions is refused instead of running on four."""
         with pytest.raises(RuntimeError, match="4 partitions a topic, not 12"), MockCluster({"plain": 12}, plain=True):
             raise AssertionError
 
     def test_library_without_mock_functions_is_detected(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        """Another build of librdkafka raises what the fallback waits for."""
+        """A build of librdkafka without mock functions raises the error that triggers the fallback."""
         (tmp_path / "librdkafka.so").write_bytes(b"no library")
         monkeypatch.setattr(mock_api, "library", lambda: tmp_path / "librdkafka.so")
         with pytest.raises(mock_api.MockUnavailable):

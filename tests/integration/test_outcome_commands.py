@@ -1,4 +1,4 @@
-"""The commands `outcomes show`, `forget` and `replay`, on the mock cluster with a worker that runs."""
+"""The commands `outcomes show`, `forget` and `replay` on the mock cluster with a running worker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MB = 1_000_000
 
 
 class Stores:
-    """The stores of a data folder."""
+    """The outcome stores of a data folder."""
 
     def __init__(self, folder: Path) -> None:
         self.outcomes = SqliteOutcomeStore(folder / "outcomes.sqlite3", 7)
@@ -48,7 +48,7 @@ class Stores:
 
 
 class Stage:
-    """A search that fails until it is repaired."""
+    """A search stage that fails until `works` is set."""
 
     def __init__(self) -> None:
         self.works = False
@@ -89,7 +89,7 @@ def record(request_id: str, query: str = "kafka", offset: int = 0, key: bytes | 
 
 
 def command(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """Exit code, output and errors of `outcomes` in a process of its own would be; it opens the files by itself."""
+    """Run `outcomes` with its own database connections, and return the exit code, output and errors."""
 
     @asynccontextmanager
     async def opened(_: Settings) -> AsyncIterator[tuple[IOutcomeStore, IFailedRequestStore]]:
@@ -122,7 +122,7 @@ async def outcome_of(stores: Stores, request_id: str, kind: str) -> Outcome:
 
 
 async def test_show_lists_and_filters(tmp_path: Path) -> None:
-    """By status, code, topic and age; an id is printed in full."""
+    """`show` filters by status, code, topic and age, and prints a given id in full."""
     stores, stage = Stores(tmp_path), Stage()
     handler = stage.handler(stores)
     await handler.handle(record("fails"))
@@ -159,7 +159,7 @@ async def test_show_lists_and_filters(tmp_path: Path) -> None:
 
 
 async def test_forgotten_request_is_computed_again(tmp_path: Path) -> None:
-    """Not by the dry run, and not by a selection of everything without --all."""
+    """A forgotten request is computed again. A dry run forgets nothing, and selecting everything requires --all."""
     stores, stage = Stores(tmp_path), Stage()
     handler = stage.handler(stores)
     await handler.handle(record("a"))
@@ -181,7 +181,10 @@ async def test_forgotten_request_is_computed_again(tmp_path: Path) -> None:
 
 
 async def test_replay_answers_failed_requests(broker: MockCluster, tmp_path: Path) -> None:
-    """A running worker computes them: same id, key and headers. A second replay finds nothing; the dry run sends nothing."""
+    """A running worker answers replayed requests with the same id, key and headers.
+
+    A second replay finds nothing, and a dry run sends nothing.
+    """
     stores, stage = Stores(tmp_path), Stage()
     handler = stage.handler(stores)
     first = await handler.handle(record("again"))
@@ -203,7 +206,7 @@ async def test_replay_answers_failed_requests(broker: MockCluster, tmp_path: Pat
 
 
 async def test_request_that_fails_again_can_be_replayed_again(broker: MockCluster, tmp_path: Path) -> None:
-    """It is stored again, and the command does not remove the new one."""
+    """A request that fails again is stored again, and the command does not remove the new entry."""
     stores, stage = Stores(tmp_path), Stage()
     handler = stage.handler(stores)
     await handler.handle(record("again"))
@@ -220,7 +223,7 @@ async def test_request_that_fails_again_can_be_replayed_again(broker: MockCluste
 
 
 async def test_replay_leaves_an_outcome_that_changed_meanwhile(broker: MockCluster, tmp_path: Path) -> None:
-    """Somebody else had it computed between the listing and the removal: its result stays, and nothing is sent."""
+    """An outcome that another process replaced between listing and removal is kept, and its request is not sent."""
     stores, stage = Stores(tmp_path), Stage()
     handler = stage.handler(stores)
     await handler.handle(record("a"))
@@ -238,7 +241,7 @@ async def test_replay_leaves_an_outcome_that_changed_meanwhile(broker: MockClust
 
 
 async def test_interrupted_replay_is_finished_by_the_next(broker: MockCluster, tmp_path: Path) -> None:
-    """A kill after the removal and before the send leaves a request without an outcome, which the next replay sends."""
+    """A kill between removal and sending leaves a request without an outcome, which the next replay sends."""
     stores, stage = Stores(tmp_path), Stage()
     handler = stage.handler(stores)
     await handler.handle(record("a"))
@@ -259,8 +262,9 @@ def failed_request(request_id: str, size: int = 0) -> FailedRequest:
 
 
 async def test_large_request_is_replayed(broker: MockCluster, tmp_path: Path) -> None:
-    """A worker with a higher RAG_MAX_MESSAGE_BYTES stored it, and its topic takes it: the default limit of the client does
-    not count."""
+    """A large request stored under a higher RAG_MAX_MESSAGE_BYTES is replayed, regardless of the client's default
+    limit.
+    """
     stores = Stores(tmp_path)
     stores.failed = SqliteFailedRequestStore(tmp_path / "failed.sqlite3", 10 * MB, 1)
     await stores.failed.put(failed_request("large", MB + 200_000))
@@ -272,10 +276,10 @@ async def test_large_request_is_replayed(broker: MockCluster, tmp_path: Path) ->
     await stores.outcomes.aclose()
 
 
-async def test_request_that_the_client_refuses_keeps_no_other_from_being_sent(
+async def test_a_refused_request_does_not_stop_the_replay(
     broker: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is reported and stays stored; those before and after it are sent."""
+    """A refused request is reported and stays stored. The requests before and after it are sent."""
     monkeypatch.setattr(dev_client, "CLIENT_MAX_BYTES", 10_000)
     stores = Stores(tmp_path)
     for request_id, size in (("a", 0), ("large", 20_000), ("b", 0)):
@@ -306,7 +310,10 @@ async def test_unreachable_brokers_change_nothing(
 
 
 async def test_failure_without_its_request_is_reported(tmp_path: Path) -> None:
-    """The setting is off: the message names it, with exit code 1, in the dry run too. Invalid requests are never stored."""
+    """Without stored requests (setting off), the message names the request with exit code 1, also in a dry run.
+
+    Invalid requests are never stored.
+    """
     stores, stage = Stores(tmp_path), Stage()
     await stage.handler(stores).handle(record("invalid", query=""))
     assert "invalid_payload fail again" in (await run_command(tmp_path, "replay", "invalid"))[2]
@@ -321,10 +328,10 @@ async def test_failure_without_its_request_is_reported(tmp_path: Path) -> None:
     await stores.outcomes.aclose()
 
 
-async def test_broken_store_of_failed_requests_delays_nothing(
+async def test_broken_store_of_failed_requests_does_not_affect_the_outcome(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The outcome is the same; a log line says that the request cannot be replayed."""
+    """A failed store of requests does not change the outcome. A log line says that the request cannot be replayed."""
     stores, stage = Stores(tmp_path), Stage()
 
     async def broken(_: object) -> None:
@@ -337,7 +344,7 @@ async def test_broken_store_of_failed_requests_delays_nothing(
 
 
 async def test_each_named_outcome_is_shown(tmp_path: Path) -> None:
-    """An id is unknown only if it is not stored, however many are named, and whatever the limit."""
+    """An id is reported as unknown only if it is not stored, regardless of the number of ids and the limit."""
     names = [f"r{number}" for number in range(25)]
     stores = Stores(tmp_path)
     await stores.outcomes.put_if_absent([Outcome("search", name, "result", b"{}", "") for name in names])
@@ -363,5 +370,5 @@ async def test_each_named_outcome_is_shown(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_contradict_each_other_are_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    """`forget` would remove what one of them leaves out."""
+    """Contradicting options are refused, because `forget` would remove too much."""
     assert command(tmp_path, "forget", *arguments, "--yes")[0] == 2

@@ -1,4 +1,4 @@
-"""The file of outcomes under SIGKILL and under several processes: what was told to be kept is there, whole."""
+"""The outcome database under SIGKILL and concurrent processes: every confirmed outcome is kept intact."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ asyncio.run(work())
 
 @contextmanager
 def keeping(file: Path, who: str, count: int) -> Iterator[ForkedPython]:
-    """A process that will keep so many outcomes when it is told to go, and is over at the end."""
+    """Start a process that stores this many outcomes when told to, and kill it at the end."""
     with ForkedPython(KEEPING, file, who, "0", str(count), stdin=PIPE, stdout=PIPE) as child:
         try:
             assert child.stdout is not None
@@ -60,21 +60,21 @@ def go(child: ForkedPython) -> None:
 
 
 def printed_outcomes(text: str) -> dict[int, str]:
-    """Return what a process was told, without a last line that was cut off by its end."""
+    """Return the confirmed outcomes that a process printed, without an incomplete last line."""
     lines = text.splitlines() if text.endswith("\n") or not text else text.splitlines()[:-1]
     return dict(map(json.loads, lines))
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_what_was_told_outlives_a_kill(tmp_path: Path, seed: int) -> None:
-    """A process that is killed in the midst of keeping has lost nothing of what it was told is kept."""
+async def test_confirmed_outcomes_survive_a_kill(tmp_path: Path, seed: int) -> None:
+    """A process killed while it stores outcomes loses none that it was told is stored."""
     file = tmp_path / "outcomes.sqlite3"
     with keeping(file, "a", 100_000) as child:
         go(child)
         assert child.stdout is not None
         lines = [child.stdout.readline() for _ in range(random.Random(seed).randint(1, 900))]
         child.kill()
-        rest = child.stdout.read()  # `communicate` would pass over what is buffered already
+        rest = child.stdout.read()  # `communicate` would skip buffered output
     numbers = printed_outcomes("".join(lines) + rest)
     assert len(numbers) >= len(lines)
     store = SqliteOutcomeStore(file, 7)
@@ -85,8 +85,8 @@ async def test_what_was_told_outlives_a_kill(tmp_path: Path, seed: int) -> None:
     await store.aclose()
 
 
-async def test_processes_that_race_are_told_the_same(tmp_path: Path) -> None:
-    """Three processes that compute the same requests at once, into a file that does not exist yet: one outcome each."""
+async def test_concurrent_processes_get_the_same_outcomes(tmp_path: Path) -> None:
+    """Three processes that compute the same requests into a new database get one outcome for each request."""
     file = tmp_path / "outcomes.sqlite3"
     with keeping(file, "a", 400) as one, keeping(file, "b", 400) as two, keeping(file, "c", 400) as three:
         for child in (one, two, three):

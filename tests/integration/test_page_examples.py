@@ -1,4 +1,4 @@
-"""The questions that the page offers about the operator's documents are answered, in every language of the page."""
+"""The page's suggested questions about the operator's documents are answered in every language of the page."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ FOLDER = ROOT / "tests/quality/folder/files"  # fourteen files in three language
 
 
 def list_offered() -> list[str]:
-    """Return the question in the languages of the page."""
+    """Return the suggested question in each language of the page."""
     texts = [path.read_text(encoding="utf-8") for path in sorted(LANGUAGES.glob("*.js"))]
     return [OFFERED, *(re.findall(rf'"{re.escape(OFFERED)}": "([^"]+)"', text)[0] for text in texts)]
 
@@ -31,7 +31,7 @@ async def test_each_offered_question_is_answered_by_its_document(depth: Literal[
     async with build_platform(settings) as services:
         await services.research.research(
             ResearchRequest(query="What is there?", sources=("documents",))
-        )  # indexes them
+        )  # indexes the documents
         titles = await services.document_titles(50)
         assert len(titles) == 14
         for place, title in enumerate(titles):

@@ -1,4 +1,4 @@
-"""Quick and deep answers read their pages through the platform as the container wires it, over loopback."""
+"""Shallow and deep answers read their pages before writing, on the wired platform over loopback."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENOUGH_S = 60.0
 
 
 class Found(IWebSearchProvider):
-    """Finds these addresses, each with an excerpt that says nothing."""
+    """Returns these addresses, each with an excerpt without information."""
 
     name = "found"
 
@@ -54,7 +54,7 @@ def settings(url: str, **values: Any) -> Settings:
 
 
 async def test_an_answer_is_checked_against_the_page_and_not_the_excerpt() -> None:
-    """The quote stands in the page, which is sent and stored, and has an address that shows it."""
+    """The quote is found in the page. The page is sent and stored, and its address highlights the quote."""
     async with serving(site) as host:
         urls = (f"{host.url}/gone", f"{host.url}/pump")
         async with build_platform(settings(host.url), {IWebSearchProvider: Found(*urls)}) as platform:
@@ -79,7 +79,7 @@ async def test_an_answer_is_checked_against_the_page_and_not_the_excerpt() -> No
 
 
 async def test_equal_pages_are_read_once_and_kept() -> None:
-    """Research runs at the same time share a read, a later one takes the page from the cache."""
+    """Concurrent research runs share a read, and a later run uses the cached page."""
     async with serving(site) as host:
         async with build_platform(settings(host.url), {IWebSearchProvider: Found(f"{host.url}/pump")}) as platform:
             questions = (ResearchRequest(query=f"{QUESTION} {number}") for number in range(3))
@@ -91,8 +91,10 @@ async def test_equal_pages_are_read_once_and_kept() -> None:
         assert [request.path for request in host.requests] == ["/pump"]
 
 
-async def test_no_page_is_read_where_none_is_wanted() -> None:
-    """`pages: 0` of a request, READ_PAGES=0 and offline mode; the excerpt then stays what is checked."""
+async def test_no_page_is_read_if_reading_is_off() -> None:
+    """With `pages: 0` in a request, READ_PAGES=0 or offline mode no page is read, and citations are checked against the
+    excerpt.
+    """
     async with serving(site) as host:
         for values, request in (
             ({}, ResearchRequest(query=QUESTION, pages=0)),
@@ -109,7 +111,7 @@ async def test_no_page_is_read_where_none_is_wanted() -> None:
 
 
 PUMPS = 10
-SLOW, REFUSED, HUNG = range(1, 3), (4,), (7,)  # pumps: two of the first five answer late, one never, one with 403
+SLOW, REFUSED, HUNG = range(1, 3), (4,), (7,)  # pumps: two are late, one returns 403, one never answers
 READABLE = PUMPS - len((*REFUSED, *HUNG))
 QUOTES = {
     pump: f"Pump number {pump} moves {40 + pump} litres of water each minute at full speed." for pump in range(PUMPS)
@@ -117,7 +119,7 @@ QUOTES = {
 
 
 class PumpSite:
-    """A page for each pump. The slow ones answer when the model has begun to write."""
+    """Serves a page for each pump. Slow pages answer after the model has started to write."""
 
     def __init__(self) -> None:
         self.is_writing = asyncio.Event()
@@ -134,16 +136,16 @@ class PumpSite:
 
 
 class PumpWriter(FakeLLM):
-    """Writes a sentence for each source and cites it: half of the text before the slow pages are read, half after."""
+    """Writes and cites one sentence for each source, half of the text before the slow pages are read and half after."""
 
     def __init__(self, site: PumpSite) -> None:
         super().__init__()
         self._site = site
-        self.numbers: dict[int, int] = {}  # number of the source of each pump
+        self.numbers: dict[int, int] = {}  # source number of each pump
         self.can_end = asyncio.Event()
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
-        if request.json_schema:  # a plan comes before there is a source
+        if request.json_schema:  # there is no source yet when the plan is made
             async for part in super().stream(request):
                 yield part
             return
@@ -157,7 +159,7 @@ class PumpWriter(FakeLLM):
                 written += part.text
             if len(written) > len(self._answers[0]) / 2 and not self._site.is_writing.is_set():
                 self._site.is_writing.set()
-                with suppress(TimeoutError):  # the asserts tell what was not read
+                with suppress(TimeoutError):  # the asserts say which page was not read
                     await asyncio.wait_for(self.can_end.wait(), ENOUGH_S / 2)
 
 
@@ -165,8 +167,10 @@ class PumpWriter(FakeLLM):
 async def test_nine_of_ten_citations_of_a_deep_answer_are_checked_against_pages_that_can_be_read(
     streamed: bool,
 ) -> None:
-    """Whichever source a sentence cites, and whether it was checked while the model wrote: late pages count, too. A page that
-    cannot be read leaves the excerpt, which says nothing about the page. Each address that was begun has one event.
+    """Nine of ten citations are checked against their pages.
+
+    Late pages count, also if the sentence was checked during writing. For an unreadable page the excerpt is used. Each
+    requested address has one event.
     """
     site = PumpSite()
     writer = PumpWriter(site)

@@ -1,4 +1,4 @@
-"""A citation of a PDF names its page: from the file through the index to the answer."""
+"""A citation of a PDF has its page number, from the file through the index to the answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def asked(given: Settings) -> ResearchResponse:
 
 @pytest.mark.parametrize("address", [None, "https://files.example.org/"])
 async def test_citation_names_the_page(tmp_path: Path, address: str | None) -> None:
-    """Its address leads to the page, where the document has one."""
+    """The citation's address opens the page if the document has an address."""
     response = await asked(settings(tmp_path, DOCUMENTS_BASE_URL=address))
     citation = next(citation for citation in response.citations if FOUND.rstrip(".") in citation.quote)
     assert citation.page == 15
@@ -53,7 +53,7 @@ async def test_citation_names_the_page(tmp_path: Path, address: str | None) -> N
 
 @pytest.mark.parametrize("is_named", [False, True], ids=["found", "named in the context"])
 async def test_answer_of_the_index_names_the_page(tmp_path: Path, *, is_named: bool) -> None:
-    """That is the answer of the worker and of `ask`: the field `page` of its citation."""
+    """The worker and `ask` return the field `page` in citations."""
     given = settings(tmp_path)
     context = (ContextItem(doc_id="report.pdf"),) if is_named else ()
     async with build_platform(given) as platform:
@@ -65,7 +65,7 @@ async def test_answer_of_the_index_names_the_page(tmp_path: Path, *, is_named: b
 async def test_document_of_an_older_version_has_no_page_until_it_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its passages stay, and are found. The next look at the folder reads PDFs again, and nothing else."""
+    """Passages of an older version stay searchable. The next check of the folder reads PDFs again, and no other files."""
     given = settings(tmp_path)
     (tmp_path / "documents" / "notes.md").write_text("# Notes\n\nThe tawny owl hoots.\n")
     with monkeypatch.context() as older:

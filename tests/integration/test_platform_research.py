@@ -1,4 +1,4 @@
-"""Research runs through the wired platform: models that fail in every way, what is kept, what it cost, when it ends."""
+"""Research runs on the wired platform: failing models, caching, cost and deadlines."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def kimi(content: Any = WRITTEN, finish: str = "stop", **message: Any) -> Reply:
 async def platform(
     *chats: ChatServer, search: Handler | None = None, priced: bool = True, **settings: Any
 ) -> AsyncIterator[tuple[LLMPlatform, Loopback]]:
-    """One chat server is Kimi; several are listed as a, b … with prices, in order of failover."""
+    """Build a platform. A single chat server is Kimi; several are named a, b … with prices, in failover order."""
     async with AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(serving(search or found()))
         for chat in chats:
@@ -91,7 +91,7 @@ def research_request(**wishes: Any) -> ResearchRequest:
 
 
 def assert_quotes_hold(response: ResearchResponse) -> None:
-    """Every quote stands in the raw result of its source, where it says."""
+    """Check that every quote is found at its offsets in the raw result of its source."""
     assert response.raw_results is not None
     assert response.citations
     for citation in response.citations:
@@ -124,8 +124,8 @@ USED_UP = {"error": {"type": "access_terminated_error", "message": "You've reach
         (kimi("Half of it [1].", "content_filter"), 1, "content_filter"),
     ],
 )
-async def test_when_the_model_fails_quotes_answer_and_the_answer_says_so(odd: Reply, calls: int, says: str) -> None:
-    """The text, `synthesizer` and `degraded` tell; each try is counted; nothing of it is kept."""
+async def test_when_the_model_fails_the_answer_consists_of_quotes(odd: Reply, calls: int, says: str) -> None:
+    """The text, `synthesizer` and `degraded` report the failure. Each attempt is counted, and nothing is cached."""
     chat = ChatServer(odd)
     async with platform(chat) as (wired, _):
         response = await wired.research.research(research_request())
@@ -136,13 +136,13 @@ async def test_when_the_model_fails_quotes_answer_and_the_answer_says_so(odd: Re
     assert response.metadata.llm_calls == calls
     assert any(says in entry.reason for entry in response.degraded)
     assert not again.metadata.cache_hit
-    is_closed = odd.headers.get("retry-after") is not None  # a Retry-After is honoured: no second call before its end
+    is_closed = odd.headers.get("retry-after") is not None  # Retry-After is obeyed: no second call before its end
     assert again.metadata.llm_calls == (0 if is_closed else calls)
     assert_quotes_hold(response)
 
 
-async def test_a_model_that_stumbles_is_asked_once_more() -> None:
-    """A 503 and then an answer is an answer: both calls are counted, nothing is degraded."""
+async def test_a_model_with_a_temporary_error_is_asked_once_more() -> None:
+    """A 503 is retried once. Both calls are counted, and nothing is degraded."""
     chat = ChatServer(error(503, {}, retry_after="0"), kimi())
     async with platform(chat) as (wired, _):
         response = await wired.research.research(research_request())
@@ -151,8 +151,8 @@ async def test_a_model_that_stumbles_is_asked_once_more() -> None:
     assert (response.metadata.llm_calls, response.metadata.synthesizer) == (2, "kimi/kimi-for-coding")
 
 
-async def test_without_a_model_nothing_failed() -> None:
-    """The extractive writer is the default: its answer holds the sources' words and none of ours."""
+async def test_an_answer_without_a_model_is_not_degraded() -> None:
+    """Without a model the extractive writer answers in the words of the sources, and nothing is degraded."""
     async with platform() as (wired, _):
         response = await wired.research.research(research_request())
     assert response.synthesis == f"{LOOP[:-1]} [1]."
@@ -160,8 +160,8 @@ async def test_without_a_model_nothing_failed() -> None:
     assert (response.metadata.llm_calls, response.metadata.cost_usd) == (0, 0.0)
 
 
-async def test_the_next_model_answers_and_the_first_rests() -> None:
-    """Both calls are paid for; while the first rests, only the second is asked, and the answer says why."""
+async def test_the_next_model_answers_while_the_failed_one_is_skipped() -> None:
+    """A failed model is skipped for a while, and the answer gives the reason. All calls are paid for."""
     first, second = ChatServer(error(500, {})), ChatServer(kimi())
     async with platform(first, second) as (wired, _):
         asked = [research_request(depth=depth) for depth in ("shallow", "deep")]
@@ -170,22 +170,25 @@ async def test_the_next_model_answers_and_the_first_rests() -> None:
     assert [response.metadata.llm_calls for response in responses] == [
         2,
         3,
-    ]  # a deep answer asks for queries of its round
+    ]  # a deep answer asks for the queries of its round
     assert [response.metadata.cost_usd for response in responses] == pytest.approx([0.0012, 0.0036])
     for response in responses:
         assert [entry.component for entry in response.degraded] == ["a"], "told once, however often it was skipped"
     assert len(first.asked) == 1
 
 
-async def test_a_price_that_is_not_known_is_no_cost_of_zero() -> None:
-    """cost_usd is null as soon as one price is missing; the tokens are known all the same."""
+async def test_an_unknown_price_is_not_a_cost_of_zero() -> None:
+    """cost_usd is null if any price is missing. The tokens are still counted."""
     async with platform(ChatServer(error(500, {})), ChatServer(kimi()), priced=False) as (wired, _):
         metadata = (await wired.research.research(research_request())).metadata
     assert (metadata.cost_usd, metadata.tokens_used) == (None, 1100)
 
 
-async def test_a_model_that_dies_half_way_is_taken_back() -> None:
-    """The reader is told to forget its words; the synthesis is the tokens since then; both calls are counted."""
+async def test_a_partial_answer_of_a_failed_model_is_discarded() -> None:
+    """A `reset` event discards the partial text, and the synthesis consists of the later tokens.
+
+    Both calls are counted.
+    """
     dying = ChatServer(stream(chunk("The event loop "), chunk("runs tasks [1]. And it "), ending="drop"))
     async with platform(dying, ChatServer(spoken(WRITTEN))) as (wired, _):
         events = [event async for event in wired.research.stream(research_request())]
@@ -204,7 +207,7 @@ async def test_a_model_that_dies_half_way_is_taken_back() -> None:
 
 @pytest.mark.parametrize("first_streamed", [False, True])
 async def test_a_synthesis_is_not_paid_for_twice(first_streamed: bool) -> None:
-    """The second answer is the same, spends nothing and says that it came from the cache; streamed or not is one."""
+    """The second answer comes from the cache without a call, and says so. Streamed and plain requests share the entry."""
     chat = ChatServer(spoken(WRITTEN) if first_streamed else kimi())
     async with platform(chat) as (wired, upstream):
         if first_streamed:
@@ -229,7 +232,7 @@ QUESTIONS = "Question: What is an event loop?\nQuestion: What are callbacks?\nQu
 
 
 async def test_a_deep_question_is_paid_for_once() -> None:
-    """Asked again, questions, searches, queries of the round and text come from the cache, without a call or a search."""
+    """A repeated deep question takes its plan, searches, round queries and text from the cache."""
     chat = ChatServer(kimi(QUESTIONS), kimi())
     async with platform(chat) as (wired, upstream):
         first = await wired.research.research(research_request(depth="deep"))
@@ -255,8 +258,8 @@ async def test_a_deep_question_is_paid_for_once() -> None:
     [error(500, {}), kimi("I cannot help with that."), kimi("Question: What is an event loop?", "length")],
 )
 async def test_a_plan_that_failed_is_not_cached(plan: Reply) -> None:
-    """Where the model made no whole plan, the decomposition serves, and the model is asked again the next time."""
-    retried = [plan] if plan.status < 500 else [plan, plan]  # a fault of the server is tried twice
+    """If the model fails to plan, rules decompose the question, and the model is asked again next time."""
+    retried = [plan] if plan.status < 500 else [plan, plan]  # a server error is retried once
     chat = ChatServer(*retried, kimi(), kimi(QUESTIONS))
     async with platform(chat) as (wired, _):
         await wired.research.research(research_request(depth="deep"))
@@ -267,7 +270,7 @@ async def test_a_plan_that_failed_is_not_cached(plan: Reply) -> None:
 
 
 async def test_no_time_to_live_keeps_no_synthesis() -> None:
-    """CACHE_TTL_S=0: search and model are asked each time."""
+    """With CACHE_TTL_S=0 search and model are called each time."""
     chat = ChatServer(kimi())
     async with platform(chat, CACHE_TTL_S=0) as (wired, upstream):
         for _ in range(2):
@@ -276,7 +279,10 @@ async def test_no_time_to_live_keeps_no_synthesis() -> None:
 
 
 async def test_the_texts_are_held_under_the_numbers_of_the_answer() -> None:
-    """`source` gives what the quotes point into, also when it was not cited; other numbers and ids are not held."""
+    """`source` returns the text that the quotes refer to, also for uncited sources.
+
+    Other numbers and ids are not found.
+    """
     async with platform() as (wired, _):
         response = await wired.research.research(research_request())
         assert response.raw_results is not None
@@ -289,7 +295,7 @@ async def test_the_texts_are_held_under_the_numbers_of_the_answer() -> None:
 
 
 async def test_quotes_hold_in_texts_that_were_cleaned() -> None:
-    """A key that a page sends back is taken out before anything is numbered, so offsets count what is shown."""
+    """A key echoed by a page is removed before offsets are computed, so offsets refer to the shown text."""
     text = f"Keys such as {KEY} are secret. 𝒯he key \U0001f511 stays away. {LOOP} 你好，世界。"
     async with platform(ChatServer(kimi()), search=found(text)) as (wired, _):
         response = await wired.research.research(research_request())
@@ -302,7 +308,7 @@ async def test_quotes_hold_in_texts_that_were_cleaned() -> None:
 
 
 async def test_three_different_questions_are_searched_at_the_same_time() -> None:
-    """A plan that is too short is filled; none is asked twice, none bears the marks of a sentence."""
+    """A short plan is filled up to three distinct questions without sentence punctuation."""
     waiting = asyncio.Barrier(3)
 
     async def together(exchange: Exchange) -> None:
@@ -322,7 +328,7 @@ async def test_three_different_questions_are_searched_at_the_same_time() -> None
 
 
 async def test_one_of_three_failing_is_degraded() -> None:
-    """An answer, and a word on the search that failed."""
+    """If one of three searches fails, the answer reports it in `degraded`."""
     numbers = iter(range(3))
 
     async def second_fails(exchange: Exchange) -> None:
@@ -336,7 +342,7 @@ async def test_one_of_three_failing_is_degraded() -> None:
 
 @pytest.mark.parametrize("depth", ["shallow", "deep"])
 async def test_providers_that_failed_are_no_empty_answer(depth: str) -> None:
-    """All failing is the provider's error, as an exception and as the last event."""
+    """If all providers fail, the provider's error is raised, or is the last event."""
     async with platform(search=reply(500, b"")) as (wired, _):
         with pytest.raises(WebSearchError):
             await wired.research.research(research_request(depth=depth))
@@ -349,8 +355,8 @@ async def test_providers_that_failed_are_no_empty_answer(depth: str) -> None:
     )
 
 
-async def test_a_failing_suggestion_is_told() -> None:
-    """What was asked instead of a question without results failed: an answer all the same."""
+async def test_a_failing_suggestion_is_reported() -> None:
+    """If the suggested query after an empty search fails, the answer reports it in `degraded`."""
 
     async def sparse(exchange: Exchange) -> None:
         query = exchange.form["q"]
@@ -373,7 +379,7 @@ async def test_a_failing_suggestion_is_told() -> None:
 
 
 async def test_near_the_deadline_quotes_answer() -> None:
-    """A silent model costs the time allowed and a call, not the answer; `degraded` names who was late."""
+    """A silent model costs its time and one call, but the answer still has quotes. `degraded` names the late component."""
     async with platform(ChatServer(Reply(ending="hang")), RESEARCH_TIMEOUT_S=3) as (wired, _):
         response = await wired.research.research(research_request())
     assert response.synthesis.endswith(FAILED)
@@ -381,8 +387,8 @@ async def test_near_the_deadline_quotes_answer() -> None:
     assert response.metadata.llm_calls == 1
 
 
-async def test_a_plan_that_does_not_come_is_done_without() -> None:
-    """Planning gets a share of the time; the late call is counted and told."""
+async def test_a_late_plan_is_skipped() -> None:
+    """Planning is limited to a share of the time. The late call is counted and reported in `degraded`."""
     chat = ChatServer(Reply(ending="hang"), kimi())
     async with platform(chat, RESEARCH_TIMEOUT_S=10) as (wired, upstream):
         response = await wired.research.research(research_request(depth="deep"))
@@ -392,8 +398,8 @@ async def test_a_plan_that_does_not_come_is_done_without() -> None:
     assert response.metadata.llm_calls == 2
 
 
-async def test_nothing_before_the_deadline_is_a_timeout() -> None:
-    """Nothing there to answer from: an error that says which setting to raise."""
+async def test_no_result_before_the_deadline_is_a_timeout() -> None:
+    """Without any result before the deadline, the error names the setting to raise."""
     async with platform(search=silence, RESEARCH_TIMEOUT_S=0.3) as (wired, _):
         with pytest.raises(ResearchTimeoutError, match="RESEARCH_TIMEOUT_S"):
             await wired.research.research(research_request())
@@ -405,7 +411,7 @@ async def test_nothing_before_the_deadline_is_a_timeout() -> None:
 @for_each("depth", ["shallow", "deep"])
 @for_each("streamed", [False, True])
 async def test_cancelling_is_over_at_once(depth: str, streamed: bool) -> None:
-    """For the caller, and for every server that was asked."""
+    """Cancelling takes effect at once for the caller and for every called server."""
     async with platform(search=silence) as (wired, upstream):
         stream_ = wired.research.stream(research_request(depth=depth))
         task = asyncio.create_task(
@@ -424,7 +430,7 @@ async def _last(events: AsyncIterator[Any]) -> Any:
 
 
 async def test_cancelling_leaves_the_model_too() -> None:
-    """A model that is writing sees that nobody reads any more."""
+    """Cancelling closes the connection of a model that is writing."""
     chat = ChatServer(Reply(ending="hang"))
     async with platform(chat) as (wired, _):
         task = asyncio.create_task(wired.research.research(research_request()))
@@ -436,11 +442,14 @@ async def test_cancelling_leaves_the_model_too() -> None:
         await asyncio.wait_for(chat.gone.wait(), CLOSE_TIMEOUT_S)
 
 
-# --- who is asked for what -------------------------------------------------------------------------------------------------
+# --- what is searched where ------------------------------------------------------------------------------------------------
 
 
 async def test_the_latest_is_searched_in_the_last_month_first() -> None:
-    """With nothing there, in all times; a question that names a time of its own is searched as it is."""
+    """A question for the latest news is searched in the last month, and if nothing is found in all times.
+
+    A question with its own date is searched unchanged.
+    """
     async with platform(search=json_reply({"results": []})) as (wired, upstream):
         await wired.research.research(research_request(query="latest python release"))
         assert [request.form.get("time_range") for request in upstream.requests] == ["month", None]
@@ -449,7 +458,7 @@ async def test_the_latest_is_searched_in_the_last_month_first() -> None:
 
 
 async def test_documents_are_not_searched_by_a_date_that_nobody_named(tmp_path: Path) -> None:
-    """The latest among documents is asked once, and nothing is said of a date."""
+    """A question for the latest documents is searched once without a date filter, and the answer mentions no date."""
     (tmp_path / "a.md").write_text("# Releases\n\nThe latest release of the tool is 4.2.\n")
     async with platform(DOCUMENTS_DIR=str(tmp_path)) as (wired, _):
         response = await wired.research.research(
@@ -460,7 +469,7 @@ async def test_documents_are_not_searched_by_a_date_that_nobody_named(tmp_path: 
 
 
 async def test_the_web_and_documents_are_two_providers_and_two_requests(tmp_path: Path) -> None:
-    """Each is named in `providers` and counted in `searches`."""
+    """Each provider is named in `providers` and counted in `searches`."""
     (tmp_path / "loop.md").write_text(f"# Loop\n\n{LOOP}\n")
     async with platform(DOCUMENTS_DIR=str(tmp_path)) as (wired, _):
         response = await wired.research.research(research_request(sources=("web", "documents")))
@@ -479,7 +488,10 @@ async def test_the_web_and_documents_are_two_providers_and_two_requests(tmp_path
     ],
 )
 async def test_the_language_of_a_question(query: str, wished: str | None, searched: str, own: str) -> None:
-    """By the wish, else by the question's script and words; unsure, all are searched and our own words are English."""
+    """The requested language is used, or else the language detected by script and words.
+
+    If detection is unsure, all languages are searched, and fixed texts are in English.
+    """
     async with platform() as (wired, upstream):
         response = await wired.research.research(research_request(query=query, language=wished))
     assert upstream.requests[0].form["language"] == searched
@@ -487,14 +499,14 @@ async def test_the_language_of_a_question(query: str, wished: str | None, search
 
 
 async def test_a_question_cannot_steer_the_search_engine() -> None:
-    """Bangs, redirects and language marks inside a question are words."""
+    """Bangs, redirects and language prefixes in a question are searched as words."""
     async with platform() as (wired, upstream):
         await wired.research.research(research_request(query="What is !!g and :de in <5 !images?"))
     assert upstream.requests[0].form["q"] == "What is g and de in 5 images?"
 
 
 async def test_offline_asks_no_model_elsewhere() -> None:
-    """One on loopback may serve; without one a chat says that it is offline, and a research run quotes."""
+    """Offline, only a model on loopback is used. Without one, chat reports offline mode, and a research run quotes."""
     settings = Settings(LLM_PLATFORM_OFFLINE=True, KIMI_API_KEY=KEY)
     request = LLMRequest(messages=(ChatMessage(role="user", content="Hello"),))
     async with build_platform(settings, overrides={IWebSearchProvider: FakeWebSearch([result_item(1)])}) as wired:
@@ -510,8 +522,8 @@ async def test_offline_asks_no_model_elsewhere() -> None:
     assert upstream.connections == 0
 
 
-async def test_fakes_take_the_place_of_ports() -> None:
-    """What a user's test replaces is replaced, policies included: each search reaches the fake."""
+async def test_overrides_replace_ports() -> None:
+    """An override of a port receives every call, and replaces the policies too."""
     search, llm = FakeWebSearch([result_item(1, "event loop")]), FakeLLM([WRITTEN])
     async with build_platform(Settings(), overrides={IWebSearchProvider: search, ILLMProvider: llm}) as wired:
         responses = [await wired.research.research(research_request()) for _ in range(2)]
@@ -520,7 +532,7 @@ async def test_fakes_take_the_place_of_ports() -> None:
 
 
 class Mute(ISynthesizer):
-    """A writer of one's own without a name, whose stream ends in the middle, or that fails."""
+    """A custom writer without a name, whose stream ends half-way, or which fails."""
 
     async def synthesize(self, request: SynthesisRequest) -> Synthesis:
         raise LLMConnectionError("the writer is out", spent=Spending(calls=1, prompt_tokens=7))
@@ -530,8 +542,8 @@ class Mute(ISynthesizer):
         raise LLMConnectionError("the writer is out", spent=Spending(calls=1, prompt_tokens=7))
 
 
-async def test_a_writer_of_ones_own_that_fails_is_replaced() -> None:
-    """Whoever writes: a failure costs the answer its style, not itself, and what it cost is told."""
+async def test_a_failed_custom_writer_is_replaced() -> None:
+    """If a custom writer fails, the answer consists of quotes, and the cost of the writer is reported."""
     overrides = {IWebSearchProvider: FakeWebSearch([result_item(1, "event loop")]), ISynthesizer: Mute()}
     async with build_platform(Settings(), overrides=overrides) as wired:
         response = await wired.research.research(research_request(query="What does page 1 say about event loop?"))
@@ -551,8 +563,8 @@ async def test_a_writer_of_ones_own_that_fails_is_replaced() -> None:
     assert "half said" not in done.response.synthesis
 
 
-async def test_no_key_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    """Neither where a model quotes it, nor where its service refuses it, nor in what is logged or shown of objects."""
+async def test_no_key_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    """A key does not appear in model quotes, service errors, logs or reprs."""
     caplog.set_level("DEBUG")
     for said in (kimi(f"The key is {KEY} [1]."), error(401, {"error": {"message": f"wrong key {KEY}", "type": KEY}})):
         async with platform(ChatServer(said)) as (wired, _):
@@ -569,14 +581,14 @@ async def test_no_key_is_said(caplog: pytest.LogCaptureFixture) -> None:
         assert KEY not in caplog.text
 
 
-# --- parts of a caller that break their promises ------------------------------------------------------------------------
+# --- defects in custom parts -----------------------------------------------------------------------------------------------
 
 
 class _WrongModel(ILLMProvider):
     name = "wrong"
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[Any]:
-        yield WRITTEN  # a text in place of an LLMToken
+        yield WRITTEN  # a str instead of an LLMToken
 
 
 class _OwnReader(IPageReader):
@@ -601,10 +613,10 @@ class _OwnReader(IPageReader):
     ],
 )
 @for_each("depth", ["shallow", "deep", "report"])
-async def test_a_part_of_the_caller_with_a_defect_loses_no_answer(
+async def test_a_defect_in_a_custom_part_loses_no_answer(
     part: dict[type, Any], depth: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The answer has quotes, its `degraded` names a model that failed, and the log has the error."""
+    """With a defect in a custom part the answer has quotes, `degraded` names the failed model, and the error is logged."""
     search = FakeWebSearch([result_item(1, "tides"), result_item(2, "tides")])
     overrides = {IWebSearchProvider: search, IPageReader: FakePageReader({}), **part}
     async with build_platform(Settings(STORE_TTL_DAYS=0), overrides=overrides) as wired:

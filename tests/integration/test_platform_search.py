@@ -1,4 +1,4 @@
-"""Searches through the wired platform: providers in order, what each may do, what is kept, and what is never said."""
+"""Searches on the wired platform: order of providers, features, caching, and secrets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from shared.config import Settings
 
 QUERY = "What does the event loop run?"
 DEAD = "http://127.0.0.1:1"
-SEARCHES = 100  # a tenth of a second apart
+SEARCHES = 100  # results are a tenth of a second apart
 
 
 def found(*titles: str, **more: Any) -> Handler:
@@ -63,7 +63,7 @@ def bocha(*titles: str) -> Handler:
 
 @asynccontextmanager
 async def platform(handler: Handler, **settings: Any) -> AsyncIterator[tuple[LLMPlatform, Loopback]]:
-    """`{url}` in a setting is the upstream's address."""
+    """Build a platform. `{url}` in a setting is replaced by the address of the upstream."""
     async with serving(handler) as upstream:
         said = {
             name: value.format(url=upstream.url) if isinstance(value, str) else value
@@ -84,7 +84,7 @@ def search_request(**wishes: Any) -> WebSearchRequest:
 
 
 async def test_several_sources_are_one_request_with_the_union_of_engines() -> None:
-    """web, news and academic together: one POST, each engine once."""
+    """Sources web, news and academic make one POST with each engine once."""
     async with platform(found("a")) as (wired, upstream):
         await wired.web_search.search(search_request(sources=("web", "news", "academic")))
     (request,) = upstream.requests
@@ -92,7 +92,7 @@ async def test_several_sources_are_one_request_with_the_union_of_engines() -> No
 
 
 async def test_web_and_documents_are_asked_side_by_side_and_fused(folder: Path) -> None:
-    """Best of each first; both are named; a document bears no path of the server."""
+    """Web and document results are fused by rank, and both providers are named. A document shows no path of the server."""
     async with platform(found("a", "b"), SEARXNG_URL="{url}", DOCUMENTS_DIR=str(folder)) as (wired, _):
         answer = await wired.web_search.search(search_request(sources=("web", "documents")))
     assert [item.url for item in answer.results] == ["https://docs.test/a", "doc:loop.md", "https://docs.test/b"]
@@ -101,7 +101,7 @@ async def test_web_and_documents_are_asked_side_by_side_and_fused(folder: Path) 
 
 
 async def test_documents_alone_ask_nobody_else(folder: Path) -> None:
-    """The folder answers; the web hears nothing of it."""
+    """The folder answers, and no web provider is called."""
     async with platform(found("a"), SEARXNG_URL="{url}", DOCUMENTS_DIR=str(folder)) as (wired, upstream):
         answer = await wired.web_search.search(search_request(sources=("documents",)))
     assert [item.url for item in answer.results] == ["doc:loop.md"]
@@ -109,8 +109,8 @@ async def test_documents_alone_ask_nobody_else(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("sources", [("web",), ("documents",), ("web", "documents")])
-async def test_where_documents_are_all_there_is_they_are_asked_once(folder: Path, sources: tuple[str, ...]) -> None:
-    """They serve the web's kind too; nothing is fused with itself."""
+async def test_documents_as_the_only_provider_are_searched_once(folder: Path, sources: tuple[str, ...]) -> None:
+    """If documents are the only provider, they also serve web sources and are searched once."""
     async with build_platform(Settings(DOCUMENTS_DIR=folder)) as wired:
         answer = await wired.web_search.search(search_request(sources=sources))
     assert (answer.provider, [item.url for item in answer.results]) == ("documents", ["doc:loop.md"])
@@ -118,7 +118,7 @@ async def test_where_documents_are_all_there_is_they_are_asked_once(folder: Path
 
 
 async def test_news_on_bocha_are_degraded() -> None:
-    """A provider that lacks a kind searches without it and says so."""
+    """A provider without a source kind searches without it and reports that in `degraded`."""
     async with platform(bocha("a"), BOCHA_API_KEY="a-key-of-bocha", BOCHA_BASE_URL="{url}") as (wired, _):
         answer = await wired.web_search.search(search_request(sources=("news",)))
     assert answer.results
@@ -128,7 +128,7 @@ async def test_news_on_bocha_are_degraded() -> None:
 
 @for_each(("order", "first"), [("auto", "searxng"), ("bocha,searxng", "bocha"), ("searxng,bocha", "searxng")])
 async def test_the_order_of_providers(order: str, first: str) -> None:
-    """As named; left to us, in our own order."""
+    """Providers are used in the order of SEARCH_PROVIDERS, and by default in the built-in order."""
 
     async def both(exchange: Exchange) -> None:
         await (bocha("a") if exchange.path == "/v1/web-search" else found("a"))(exchange)
@@ -140,7 +140,7 @@ async def test_the_order_of_providers(order: str, first: str) -> None:
 
 
 async def test_instances_of_a_list_are_tried_in_order() -> None:
-    """The second instance answers, and the answer says why the first did not."""
+    """The second instance answers, and the answer reports why the first failed."""
     async with platform(found("a"), SEARXNG_URL=f"{DEAD},{{url}}") as (wired, _):
         answer = await wired.web_search.search(search_request())
     assert answer.results
@@ -148,15 +148,15 @@ async def test_instances_of_a_list_are_tried_in_order() -> None:
 
 
 async def test_nothing_found_is_not_failed_over() -> None:
-    """An empty answer is an answer: the next provider is not asked."""
+    """An empty result is an answer, so the next provider is not called."""
     settings = {"SEARXNG_URL": "{url}", "BOCHA_API_KEY": "a-key-of-bocha", "BOCHA_BASE_URL": DEAD}
     async with platform(found(), **settings) as (wired, _):
         answer = await wired.web_search.search(search_request())
     assert (answer.results, answer.provider, answer.degraded) == ((), "searxng", ())
 
 
-async def test_the_callers_mistake_is_not_failed_over() -> None:
-    """A freshness that nobody knows is refused before anybody is asked."""
+async def test_a_caller_error_is_not_failed_over() -> None:
+    """An unknown freshness is refused before any provider is called."""
     settings = {"SEARXNG_URL": "{url}", "BOCHA_API_KEY": "a-key-of-bocha", "BOCHA_BASE_URL": "{url}"}
     async with platform(found("a"), **settings) as (wired, upstream):
         with pytest.raises(WebSearchRequestError):
@@ -175,8 +175,8 @@ async def test_the_callers_mistake_is_not_failed_over() -> None:
     ],
 )
 async def test_only_a_lost_connection_is_tried_again(fault: Handler, asked: int, error: type[AppException]) -> None:
-    """Once; a timeout, a block and an answer are final."""
-    timeout_s = 0.3 if fault is silence else 30.0  # a busy machine takes longer than 0.3 s for an answer
+    """A lost connection is retried once. Timeouts, blocks and answers are final."""
+    timeout_s = 0.3 if fault is silence else 30.0  # on a busy machine an answer takes longer than 0.3 s
     async with platform(fault, SEARXNG_URL="{url}", SEARXNG_TIMEOUT_S=timeout_s) as (wired, upstream):
         with pytest.raises(error) as caught:
             await wired.web_search.search(search_request())
@@ -184,8 +184,8 @@ async def test_only_a_lost_connection_is_tried_again(fault: Handler, asked: int,
     assert len(upstream.requests) == asked
 
 
-async def test_failures_are_not_kept_and_answers_are() -> None:
-    """The search after a failure asks again; the one after an answer does not, and says so."""
+async def test_answers_are_cached_and_failures_are_not() -> None:
+    """Answers are cached and failures are not. A cached answer is marked as cached."""
     async with platform(in_turn(reply(500, b""), found("a"))) as (wired, upstream):
         with pytest.raises(WebSearchError):
             await wired.web_search.search(search_request())
@@ -207,8 +207,8 @@ async def test_failures_are_not_kept_and_answers_are() -> None:
         {"domains": ("python.org",)},
     ],
 )
-async def test_every_field_that_changes_the_answer_is_asked_anew(change: dict[str, Any]) -> None:
-    """The cache never gives one search for another."""
+async def test_every_field_that_changes_the_answer_is_part_of_the_cache_key(change: dict[str, Any]) -> None:
+    """Requests that differ in any relevant field have separate cache entries."""
     async with platform(found("a")) as (wired, upstream):
         await wired.web_search.search(search_request())
         assert not (await wired.web_search.search(search_request(**change))).cached
@@ -216,14 +216,14 @@ async def test_every_field_that_changes_the_answer_is_asked_anew(change: dict[st
 
 
 async def test_no_time_to_live_is_no_cache() -> None:
-    """CACHE_TTL_S=0 asks each time."""
+    """With CACHE_TTL_S=0 every search calls the provider."""
     async with platform(found("a"), SEARXNG_URL="{url}", CACHE_TTL_S="0") as (wired, upstream):
         assert [(await wired.web_search.search(search_request())).cached for _ in range(2)] == [False, False]
     assert len(upstream.requests) == 2
 
 
-async def test_offline_reaches_nobody(folder: Path) -> None:
-    """Even a search engine on loopback is none of offline's business; documents are."""
+async def test_offline_no_search_engine_is_called(folder: Path) -> None:
+    """Offline, even a search engine on loopback is not called. Documents are searched."""
     settings = {"SEARXNG_URL": "{url}", "DOCUMENTS_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "true"}
     async with platform(found("a"), **settings) as (wired, upstream):
         assert (await wired.web_search.search(search_request())).provider == "documents"
@@ -231,7 +231,7 @@ async def test_offline_reaches_nobody(folder: Path) -> None:
 
 
 async def test_offline_without_documents_says_what_to_set() -> None:
-    """Not an empty answer, and not a search of the web."""
+    """Offline without documents the error says what to set."""
     async with platform(found("a"), SEARXNG_URL="{url}", LLM_PLATFORM_OFFLINE="true") as (wired, upstream):
         with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR"):
             await wired.web_search.search(search_request())
@@ -239,7 +239,7 @@ async def test_offline_without_documents_says_what_to_set() -> None:
 
 
 async def test_search_multi_gives_an_answer_or_an_error_for_each() -> None:
-    """In their order; one that fails does not touch the others."""
+    """Results keep the order of the requests. A failed search does not affect the others."""
 
     async def by_words(exchange: Exchange) -> None:
         await (reply(500, b"") if "broken" in exchange.form["q"] else found("a"))(exchange)
@@ -255,7 +255,7 @@ async def test_search_multi_gives_an_answer_or_an_error_for_each() -> None:
 
 
 async def test_a_cancelled_search_is_gone_at_once() -> None:
-    """For the caller and for the server, which would have stayed silent for ever."""
+    """Cancelling takes effect at once for the caller and for a silent server."""
     async with platform(silence) as (wired, upstream):
         search = asyncio.create_task(wired.web_search.search(search_request()))
         while not upstream.busy:
@@ -267,8 +267,8 @@ async def test_a_cancelled_search_is_gone_at_once() -> None:
 
 
 @for_each("url", ["javascript:alert(1)", "file:///etc/passwd", "https://a.test/b c", "ftp://a.test/", "doc:a b", "x"])
-async def test_an_address_that_nobody_may_open_is_dropped(url: str) -> None:
-    """A provider of one's own may not know which addresses a reader must never be sent to."""
+async def test_an_unsafe_address_is_dropped(url: str) -> None:
+    """Results with an address that readers must not open are removed, because a custom provider may not check them."""
     bad = WebSearchResultItem(title="bad", url=url, snippet="words")
     good = (result_item(1), WebSearchResultItem(title="document", url="doc:notes/a%20b.md", snippet="words"))
     async with build_platform(Settings(), overrides={IWebSearchProvider: FakeWebSearch([bad, *good])}) as wired:
@@ -276,7 +276,7 @@ async def test_an_address_that_nobody_may_open_is_dropped(url: str) -> None:
 
 
 async def test_a_provider_without_a_name_serves() -> None:
-    """The least that a provider of one's own needs is `search`; its defects are errors of this context."""
+    """A custom provider needs only `search`. Its defects are raised as WebSearchError."""
 
     class Least(IWebSearchProvider):
         async def search(self, request: WebSearchRequest) -> WebSearchResponse:
@@ -290,8 +290,8 @@ async def test_a_provider_without_a_name_serves() -> None:
             await wired.web_search.search(search_request(page=2))
 
 
-async def test_no_secret_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    """Keys and passwords that an upstream sends back stand in no answer, error, log line or repr."""
+async def test_no_secret_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    """Keys and passwords echoed by an upstream do not appear in answers, errors, logs or reprs."""
     secrets = ("key-of-bocha-123", "p4ss word/of searxng", "inner-secret-9")
     echo = json.dumps(
         {"results": [{"title": " ".join(secrets), "url": "https://a.test/", "content": " ".join(secrets)}]}
@@ -319,11 +319,11 @@ async def test_no_secret_is_said(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_a_changed_document_is_found_soon(folder: Path) -> None:
-    """Added, changed and removed files show: in the very next search, or where a look takes long, in one soon after."""
+    """Added, changed and removed files are found by the next search, or soon after if checking the folder takes long."""
     async with build_platform(Settings(DOCUMENTS_DIR=folder)) as wired:
 
         async def shows(query: str, first: str | None) -> bool:
-            """Return whether that document comes first, or nothing where there is none."""
+            """Return whether this document is the first result, or None without a result."""
             for _ in range(SEARCHES):
                 results = (await wired.web_search.search(search_request(query=query))).results
                 if (results[0].url if results else None) == first:
@@ -342,7 +342,7 @@ async def test_a_changed_document_is_found_soon(folder: Path) -> None:
 
 
 def test_a_platform_serves_one_event_loop_after_another() -> None:
-    """A program without a loop of its own calls `asyncio.run` for each search."""
+    """A platform works in several event loops, as in a program that calls `asyncio.run` for each search."""
 
     wired: LLMPlatform | None = None
     port = 0
@@ -360,7 +360,7 @@ def test_a_platform_serves_one_event_loop_after_another() -> None:
 
 
 async def test_a_closed_platform_is_not_opened_again() -> None:
-    """The error says so at once, and not as a failure of each later call."""
+    """A search on a closed platform raises an error at once."""
     wired = build_platform(Settings(SEARXNG_URL=DEAD))
     async with wired:
         pass

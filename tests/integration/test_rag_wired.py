@@ -1,4 +1,4 @@
-"""From settings to an answer: the index, the answer stage and the worker's parts as the container puts them together."""
+"""From settings to an answer: the index, the answer stage and the parts of the worker, as the container wires them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRe
 from modules.llm_platform.testing import FakeLLM, FakePageReader
 from shared.config import Settings
 
-OF_STORES = ("store", "background_runs", "watched_questions")  # checks of the doctor that are in every report
+OF_STORES = ("store", "background_runs", "watched_questions")  # checks that every report of the doctor contains
 QUESTION = "How long does a session token stay valid?"
 TEXT = "A session token stays valid for thirty minutes after the last request."
 OPENAI = "https://api.openai.com/v1"
@@ -77,7 +77,7 @@ async def index(platform: LLMPlatform, folder: Path) -> IndexReport:
 
 @pytest.mark.parametrize("embedder", ["none", "wordllama"])
 async def test_what_was_indexed_answers(configure: Configure, folder: Path, embedder: str) -> None:
-    """Embedded all the way: no network, no key, no server."""
+    """Indexing and answering work with the embedded store without a network, a key or a server."""
     async with build_platform(configure(EMBEDDER=embedder, LLM_PLATFORM_OFFLINE=True)) as platform:
         assert (await index(platform, folder)).added == 1
         answer = await platform.answers.answer(RagQuestion(question=QUESTION))
@@ -85,8 +85,11 @@ async def test_what_was_indexed_answers(configure: Configure, folder: Path, embe
     assert answer.citations == (RagCitation(doc_id="sessions.md", title="Sessions", url="doc:sessions.md"),)
 
 
-async def test_a_server_that_was_there_first_finds_what_is_indexed_later(configure: Configure, folder: Path) -> None:
-    """Who names documents without a folder gets the index, once there is one; before, both remedies are named."""
+async def test_a_running_server_finds_what_is_indexed_later(configure: Configure, folder: Path) -> None:
+    """With SEARCH_PROVIDERS=documents and no folder, a running server uses the index as soon as it exists.
+
+    Until then the error names both remedies.
+    """
     settings = configure(SEARCH_PROVIDERS=("documents",))
     wanted = WebSearchRequest(query=QUESTION)
     async with build_platform(settings) as server:
@@ -98,7 +101,7 @@ async def test_a_server_that_was_there_first_finds_what_is_indexed_later(configu
 
 
 async def test_the_doctor_looks_at_the_index(configure: Configure, folder: Path) -> None:
-    """None is no failure; one is tried with its embedder, and named once."""
+    """A missing index is not a failure. An existing index is tested with its embedder, and reported once."""
     offline = {"LLM_PLATFORM_OFFLINE": True, "EMBEDDER": "wordllama"}
     async with build_platform(configure(**offline)) as platform:
         assert CheckResult("index", "ok", NO_INDEX) in await platform.doctor.examine()
@@ -114,7 +117,7 @@ async def test_the_doctor_looks_at_the_index(configure: Configure, folder: Path)
 
 
 async def test_each_part_can_be_replaced(folder: Path, configure: Configure) -> None:
-    """The ports of the index, the model, the writer and the reader."""
+    """The ports of the index, the model, the writer and the reader can be overridden."""
     store, llm, reader = (
         MemoryVectorStore(),
         FakeLLM([f"{TEXT[:-1]} [1]."]),
@@ -134,7 +137,7 @@ async def test_each_part_can_be_replaced(folder: Path, configure: Configure) -> 
 
 
 async def test_settings_bound_an_answer(configure: Configure, folder: Path) -> None:
-    """RAG_TOP_K and QDRANT_COLLECTION hold for the search and for the answer."""
+    """RAG_TOP_K and QDRANT_COLLECTION apply to the search and to the answer."""
     store, writer = MemoryVectorStore(), FakeSynthesizer("As it is.")
     overrides = {IEmbedder: HashEmbedder(), IVectorStore: store, ISynthesizer: writer}
     (folder / "roles.md").write_text("# Roles\n\nOnly the owner of a session token may renew it.\n", "utf-8")
@@ -146,7 +149,7 @@ async def test_settings_bound_an_answer(configure: Configure, folder: Path) -> N
 
 
 async def test_offline_nothing_beyond_loopback_is_asked(configure: Configure, folder: Path) -> None:
-    """An embedder elsewhere leaves the words, a server elsewhere the context; pages are not read."""
+    """Offline, a remote embedder falls back to keywords, a remote index to the given context, and pages are not read."""
     remote = {
         "LLM_PLATFORM_OFFLINE": True,
         "EMBEDDER": "openai",
@@ -187,17 +190,19 @@ async def test_offline_nothing_beyond_loopback_is_asked(configure: Configure, fo
         ({**AZURE, "EMBEDDING_BASE_URL": "https://c.openai.azure.com"}, "https://c.openai.azure.com", ""),
     ],
 )
-def test_a_key_goes_to_the_service_that_it_is_of(
+def test_a_key_is_only_sent_to_its_service(
     configure: Configure, values: dict[str, Any], address: str, key: str
 ) -> None:
-    """A key of the language model's service serves its embeddings too, and is sent to nobody else."""
+    """The key of the language model is also used for embeddings of the same service, and is not sent to any other
+    service.
+    """
     connection = _connect_embedder(configure(**{"EMBEDDER": "openai", "LLM_API_KEY": "llm-key-1", **values}))
     assert (connection.address, connection.api_key) == (address, key)
     assert "key-1" not in repr(connection)
 
 
 def test_what_azure_lacks_is_named(configure: Configure) -> None:
-    """By the variables that people set."""
+    """The error names the Azure variables to set."""
     mistake = _connect_embedder(configure(EMBEDDER="azure")).configuration_error
     assert mistake is not None
     assert "AZURE_OPENAI_ENDPOINT and EMBEDDING_MODEL and AZURE_OPENAI_API_KEY" in mistake
@@ -209,7 +214,7 @@ def request(question: str) -> IncomingRecord:
 
 
 async def test_a_worker_answers_from_the_index_and_repeats_itself(configure: Configure, folder: Path) -> None:
-    """The outcome is kept below the data folder: another worker of this machine tells the same bytes."""
+    """Outcomes are kept in the data folder, so another worker on the machine returns the same bytes."""
     settings = configure()
     async with build_platform(settings) as platform:
         await index(platform, folder)
@@ -223,8 +228,8 @@ async def test_a_worker_answers_from_the_index_and_repeats_itself(configure: Con
     assert (again.topic, again.value) == (outcome.topic, outcome.value) == ("rag_answer_result", again.value)
 
 
-def test_a_key_to_embed_with_is_no_model(configure: Configure) -> None:
-    """A resource of Azure that only embeds writes nothing; with a deployment that writes it does both."""
+def test_an_embedding_key_is_no_model(configure: Configure) -> None:
+    """An Azure resource with only an embedding deployment is no language model. With a chat deployment it is both."""
     assert list_connections(configure(**AZURE)) == ()
     (writer,) = list_connections(configure(**AZURE, AZURE_OPENAI_DEPLOYMENT="gpt"))
     assert (writer.name, writer.model) == ("azure", "gpt")
@@ -235,14 +240,14 @@ def test_a_key_to_embed_with_is_no_model(configure: Configure) -> None:
 
 
 async def test_a_worker_says_what_its_model_lacks(configure: Configure) -> None:
-    """At its start, before a request fails by it."""
+    """The worker reports at its start what its model lacks, before a request fails."""
     settings = configure(AZURE_OPENAI_API_KEY="azure-key-1", AZURE_OPENAI_ENDPOINT="https://a.openai.azure.com")
     async with build_worker_parts(settings, {IOutcomeStore: MemoryOutcomeStore()}) as parts:
         assert "a language model cannot be used: azure needs a deployment: set AZURE_OPENAI_DEPLOYMENT" in parts.notes
 
 
 async def test_a_workers_settings_reach_its_handler(configure: Configure) -> None:
-    """The longest message, the tenant's field and the store of outcomes."""
+    """The message limit, the tenant field and the outcome store reach the handler."""
     outcomes = MemoryOutcomeStore()
     settings = configure(
         RAG_MAX_MESSAGE_BYTES=1000,
@@ -259,7 +264,7 @@ async def test_a_workers_settings_reach_its_handler(configure: Configure) -> Non
 
 
 async def test_building_opens_nothing(configure: Configure, tmp_path: Path) -> None:
-    """No file, no thread, no model before the first call."""
+    """Building the platform opens no file, thread or model."""
     async with build_platform(configure(EMBEDDER="wordllama")):
         assert not (tmp_path / "data").exists()
     assert Resources(configure()).redactor is not None

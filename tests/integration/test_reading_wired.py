@@ -1,4 +1,4 @@
-"""Pages through the platform as the container wires it, over loopback."""
+"""Page reading on the wired platform, over loopback."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def settings(**values: Any) -> Settings:
 
 
 async def test_an_allowed_page_is_read_directly() -> None:
-    """A host of one's own is read without telling anybody outside."""
+    """A host in READER_ALLOWED_HOSTS is read directly, without a third-party reader."""
     async with serving(page()) as site:
         given = settings(READER_ALLOWED_HOSTS=site.url.removeprefix("http://"))
         async with build_platform(given) as platform:
@@ -40,7 +40,7 @@ async def test_an_allowed_page_is_read_directly() -> None:
 
 
 async def test_a_jina_of_ones_own_reads_allowed_pages() -> None:
-    """On loopback it is at home, and comes first."""
+    """A self-hosted Jina on loopback reads allowed pages, and is used first."""
     async with serving(jina()) as upstream, serving(page()) as site:
         given = settings(
             READER_ALLOWED_HOSTS=site.url.removeprefix("http://"),
@@ -55,7 +55,7 @@ async def test_a_jina_of_ones_own_reads_allowed_pages() -> None:
 
 
 async def test_the_next_reader_when_jina_fails() -> None:
-    """READERS in order."""
+    """READERS are tried in order."""
     async with serving(reply(503)) as upstream, serving(page()) as site:
         given = settings(READER_ALLOWED_HOSTS=site.url.removeprefix("http://"), JINA_BASE_URL=upstream.url)
         async with build_platform(given) as platform:
@@ -63,8 +63,8 @@ async def test_the_next_reader_when_jina_fails() -> None:
     assert found.reader == "direct"
 
 
-async def test_what_is_not_public_is_told_to_nobody() -> None:
-    """Jina hears of no address that the guard refuses."""
+async def test_non_public_addresses_are_not_sent_to_readers() -> None:
+    """Jina does not receive addresses that the guard refuses."""
     async with serving(jina()) as upstream, build_platform(settings(JINA_BASE_URL=upstream.url)) as platform:
         for url in ("http://10.0.0.1/", "http://localhost:1/", "http://u:p@a.example.net/"):
             with pytest.raises(PageRequestError):
@@ -73,7 +73,7 @@ async def test_what_is_not_public_is_told_to_nobody() -> None:
 
 
 async def test_robots_are_heeded_where_the_setting_says_so() -> None:
-    """READERS=direct-robots reaches the reader."""
+    """READERS=direct-robots makes the reader obey robots.txt."""
 
     async def site(exchange: Exchange) -> None:
         body = b"User-agent: *\nDisallow: /" if exchange.path == "/robots.txt" else PAGE
@@ -88,7 +88,7 @@ async def test_robots_are_heeded_where_the_setting_says_so() -> None:
 
 
 async def test_offline_no_page_is_read() -> None:
-    """Not even an allowed one: a word, and no connection."""
+    """Offline even an allowed page is an error, without a connection."""
     given = settings(LLM_PLATFORM_OFFLINE=True, READER_ALLOWED_HOSTS="127.0.0.1")
     async with build_platform(given) as platform:
         with pytest.raises(PageConfigError, match="Offline"):
@@ -96,7 +96,7 @@ async def test_offline_no_page_is_read() -> None:
 
 
 async def test_a_reader_can_be_replaced() -> None:
-    """As every port."""
+    """The reader can be overridden like every port."""
     async with build_platform(settings(), overrides={IPageReader: FakePageReader({"x": "text"})}) as platform:
         assert (await platform.pages.read("x")).text == "text"
 
@@ -109,7 +109,7 @@ async def test_a_replaced_reader_reads_what_is_verified() -> None:
 
 
 async def test_a_result_is_read_whether_page_or_document(tmp_path: Path) -> None:
-    """A document is read as the search found it; an address on the web by the readers, behind their guard."""
+    """A document is read as indexed, and a web address by the guarded readers."""
     (tmp_path / "a.md").write_text("# Harbour\n\nThe harbour is nine metres deep.\n")
     async with serving(page()) as site:
         given = settings(

@@ -1,4 +1,6 @@
-"""Research runs and their upstreams: identical ones share calls, none outlives its research, and a broken model is spared."""
+"""Research runs and their upstreams: identical runs share calls, no call outlives its run, and a broken model is
+skipped.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +69,8 @@ def research_request(depth: str = "shallow", **more: Any) -> ResearchRequest:
     return ResearchRequest.model_validate({"query": QUESTION, "depth": depth, **more})
 
 
-async def test_identical_questions_at_once_cost_one_search_and_one_synthesis() -> None:
-    """500 callers get the same answer; one of them pays for it."""
+async def test_identical_concurrent_questions_cost_one_search_and_one_synthesis() -> None:
+    """500 callers get the same answer for the cost of one run."""
     chat = ChatServer(written())
     async with world(chat) as (platform, upstream):
         answers = await asyncio.gather(*(platform.research.research(research_request()) for _ in range(CALLERS)))
@@ -80,7 +82,7 @@ async def test_identical_questions_at_once_cost_one_search_and_one_synthesis() -
 
 
 async def test_identical_deep_questions_share_the_plan_too() -> None:
-    """One plan, one search for each of its questions, one synthesis."""
+    """Identical deep questions share one plan, one search for each planned question, and one synthesis."""
     plan = written(json.dumps(["What is an event loop?", "Which tasks does a loop run?", "What are callbacks?"]))
     chat = ChatServer(plan, written())
     async with world(chat) as (platform, upstream):
@@ -93,7 +95,7 @@ async def test_identical_deep_questions_share_the_plan_too() -> None:
 @for_each("depth", ["shallow", "deep", "report"])
 @for_each("hanging", ["search", "model"])
 async def test_no_call_outlives_its_research(depth: str, hanging: str) -> None:
-    """The timeouts of the upstreams are minutes, the research has two seconds: then all calls are ended."""
+    """The upstream timeouts are minutes, but all calls end with the two seconds of the research run."""
     chat = ChatServer(HANGING if hanging == "model" else written())
     search = silence if hanging == "search" else found
     slow = {"SEARXNG_TIMEOUT_S": UPSTREAM_TIMEOUT_S, "LLM_TIMEOUT_S": UPSTREAM_TIMEOUT_S}
@@ -102,15 +104,15 @@ async def test_no_call_outlives_its_research(depth: str, hanging: str) -> None:
             (outcome,) = await asyncio.gather(
                 platform.research.research(research_request(depth)), return_exceptions=True
             )
-        # On a busy machine the time may be over before the searches.
+        # On a busy machine the deadline may pass before the searches.
         assert isinstance(outcome, ResearchTimeoutError) or outcome.metadata.synthesizer == "extractive"  # type: ignore[union-attr]
         assert await becomes_true(lambda: upstream.busy == 0, CLOSE_TIMEOUT_S)
         if hanging == "model" and chat.asked:
             assert await becomes_true(chat.gone.is_set, CLOSE_TIMEOUT_S)
 
 
-async def test_a_broken_model_is_spared_and_the_metric_says_so() -> None:
-    """After a run of failures a chat fails at once with the wait, a research run quotes, and no call is made."""
+async def test_a_broken_model_is_skipped_and_the_metric_shows_it() -> None:
+    """After repeated failures a chat fails at once with the wait, a research run quotes, and no call is made."""
     chat, metrics = ChatServer(error(503, {})), MemoryMetrics()
     async with chat.running():
         container = Container(settings=Settings(LLM_API_KEY="k", LLM_BASE_URL=chat.url, LLM_MODEL="m"))
@@ -130,8 +132,8 @@ async def test_a_broken_model_is_spared_and_the_metric_says_so() -> None:
         await container.resources().aclose()
 
 
-async def test_a_broken_page_reader_is_spared() -> None:
-    """Reads through Jina have a circuit too."""
+async def test_a_broken_page_reader_is_skipped() -> None:
+    """Reads through Jina have a circuit breaker too."""
     async with serving(reply(503)) as upstream:
         container = Container(
             settings=Settings(

@@ -1,4 +1,4 @@
-"""A worker with a schema registry: a fake one on loopback with the requests and answers of Confluent's API."""
+"""A worker with a schema registry. A fake registry on loopback has the requests and responses of Confluent's API."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ PATIENCE_S = 60.0
 
 
 class FakeRegistry:
-    """Subjects with their schemas. `incompatible`: subjects that accept no other schema; `broken`: every answer is 500."""
+    """Subjects with their schemas. `incompatible` subjects accept no other schema.
+
+    `broken` answers every request with 500.
+    """
 
     def __init__(self) -> None:
         self.subjects: dict[str, list[tuple[int, str]]] = {}
@@ -138,7 +141,10 @@ def request(query: object = "kafka") -> bytes:
 
 
 async def test_outcomes_have_the_id_of_their_schema(registry: FakeRegistry) -> None:
-    """Requests with a header, with another id and without one are the same request; its outcomes are equal byte by byte."""
+    """The header, with a right or another schema id or without one, does not change a request.
+
+    All outcomes are byte-identical.
+    """
     schemas, store = schemas_of(registry), MemoryOutcomeStore()
     await schemas.load(STAGES)
     assert sorted(registry.subjects) == sorted(
@@ -148,7 +154,7 @@ async def test_outcomes_have_the_id_of_their_schema(registry: FakeRegistry) -> N
     values = [request(), b"\0\0\0\0\7" + request(), b"\0\0\1\0\7" + request()]
     found = [await handler.handle(record(value)) for value in values]
     assert len({outcome.value for outcome in found}) == 1
-    assert {outcome.headers for outcome in found} == {()}  # none has another payload
+    assert {outcome.headers for outcome in found} == {()}  # without a header the payload is the same
     [(number, schema)] = registry.subjects["rag_search_result-value"]
     assert found[0].value[:5] == b"\0" + number.to_bytes(4)
     assert json.loads(found[0].value[5:])["hits"][0]["doc_id"] == "kafka"
@@ -161,7 +167,7 @@ async def test_outcomes_have_the_id_of_their_schema(registry: FakeRegistry) -> N
 
 
 async def test_unusable_headers_are_invalid_requests(registry: FakeRegistry) -> None:
-    """One outcome each, and no error."""
+    """Each unusable header has one invalid-request outcome, and the worker continues."""
     schemas = schemas_of(registry)
     await schemas.load(STAGES)
     handler = handler_of(schemas, MemoryOutcomeStore())
@@ -171,7 +177,7 @@ async def test_unusable_headers_are_invalid_requests(registry: FakeRegistry) -> 
 
 
 async def test_registry_is_called_at_the_start_only(registry: FakeRegistry) -> None:
-    """Afterwards it may be away. Subjects have the names of the topics."""
+    """After the start the registry may be unavailable. Subjects are named after the topics."""
     schemas = schemas_of(registry, topics=Topics({RESULTS: "acme.result/ü"}))
     await schemas.load(["search"])
     assert "acme.result/ü-value" in registry.subjects
@@ -183,7 +189,7 @@ async def test_registry_is_called_at_the_start_only(registry: FakeRegistry) -> N
 
 
 async def test_missing_schema_is_not_registered_without_permission(registry: FakeRegistry) -> None:
-    """The error names the subject; once it is registered, the ids are found."""
+    """The error names the missing subject. Once it is registered, the ids are found."""
     schemas = schemas_of(registry, registers=False)
     error = await error_of(schemas.load(["search"]), SchemaRegistryError)
     assert "rag_search_request-value is not registered" in error.message
@@ -194,7 +200,10 @@ async def test_missing_schema_is_not_registered_without_permission(registry: Fak
 
 
 async def test_check_reports_each_schema(registry: FakeRegistry) -> None:
-    """Registered, compatible, incompatible, missing, or why it cannot be checked; nothing is registered."""
+    """The check reports registered, compatible, incompatible and missing schemas, or why it failed.
+
+    It registers nothing.
+    """
 
     async def verdicts(**more: Any) -> set[tuple[str, str]]:
         found = await schemas_of(registry, **more).check(["search"])
@@ -220,7 +229,7 @@ async def test_check_reports_each_schema(registry: FakeRegistry) -> None:
 async def test_refused_login_is_reported_without_the_secret(
     registry: FakeRegistry, login: tuple[str, str] | None
 ) -> None:
-    """With its status."""
+    """A refused login is reported with its status and without the secret."""
     error = await error_of(ConfluentSchemaRegistry(registry.url, login).register("a", "{}"), SchemaRegistryError)
     assert "does not accept the credentials (401)" in error.message
     assert "wrong-secret" not in error.message
@@ -230,7 +239,7 @@ async def test_refused_login_is_reported_without_the_secret(
 async def test_answer_without_an_id_is_an_error(
     registry: FakeRegistry, answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another server listens there."""
+    """An answer without an id means that another server is listening there."""
     monkeypatch.setattr(registry, "answer", lambda *_: (200, answer))
     error = await error_of(ConfluentSchemaRegistry(registry.url, LOGIN).register("a", "{}"), SchemaRegistryError)
     assert "without the id" in error.message
@@ -239,7 +248,10 @@ async def test_answer_without_an_id_is_an_error(
 async def test_worker_waits_for_the_registry(
     registry: FakeRegistry, broker: MockCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not ready with the reason, and no request is consumed; when the registry is back, it starts by itself."""
+    """While the registry is down, the worker is not ready with the reason and consumes nothing.
+
+    It starts by itself when the registry is back.
+    """
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.contract.wire_format.RETRY_WAITS_S", (0.05,))
     registry.broken = True
     schemas = schemas_of(registry)
@@ -258,7 +270,7 @@ async def test_worker_waits_for_the_registry(
 
 
 async def test_worker_stops_while_it_waits_for_the_registry(registry: FakeRegistry, broker: MockCluster) -> None:
-    """At once, without an error."""
+    """A worker that waits for the registry stops at once without an error."""
     registry.broken = True
     schemas = schemas_of(registry)
     worker = Worker(handler_of(schemas, MemoryOutcomeStore()), replace(worker_options(broker), schemas=schemas))
@@ -270,7 +282,7 @@ async def test_worker_stops_while_it_waits_for_the_registry(registry: FakeRegist
 
 
 async def test_worker_writes_headers_to_the_topic(registry: FakeRegistry, broker: MockCluster) -> None:
-    """End to end."""
+    """Outcomes in the topic have the header."""
     from tests.integration.test_kafka_worker import read, send
 
     schemas = schemas_of(registry)
@@ -281,7 +293,7 @@ async def test_worker_writes_headers_to_the_topic(registry: FakeRegistry, broker
 
 
 async def test_settings_of_the_registry(registry: FakeRegistry) -> None:
-    """The login, and no registry without its address."""
+    """Login and other settings require the address of the registry."""
     resources = Resources(Settings())
     assert build_message_schemas(Settings(), resources) is None
     login = {"schema.registry.basic.auth.user.info": ":".join(LOGIN)}

@@ -1,4 +1,7 @@
-"""Answers of every depth, sealed and checked by the wired platform: each verdict comes out again, and no secret is inside."""
+"""Answers of every depth, sealed and checked on the wired platform.
+
+Each verdict can be derived again, and no secret is included.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +58,8 @@ async def seal(wired: LLMPlatform, depth: str) -> tuple[ResearchResponse, bytes]
 
 
 @pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
-async def test_answers_of_every_depth_come_out_again(depth: str) -> None:
-    """On another platform, without a network, with the verdicts of the words and of the support model."""
+async def test_answers_of_every_depth_are_derived_again(depth: str) -> None:
+    """Another platform derives the same verdicts of the lexical check and the support model, offline."""
     async with platform({ISupportModel: FakeSupportModel(50.0)}) as wired:
         answer, data = await seal(wired, depth)
     assert {citation.checked_by for citation in answer.citations} == {"words", "encoder"}
@@ -67,8 +70,8 @@ async def test_answers_of_every_depth_come_out_again(depth: str) -> None:
     assert seal_opened.answer.response.metadata.sent_to == answer.metadata.sent_to
 
 
-async def test_what_a_language_model_judged_is_told() -> None:
-    """Its verdicts cannot be derived again; the verdicts of the words below them are."""
+async def test_verdicts_of_a_language_model_are_marked() -> None:
+    """Verdicts of a language model cannot be derived again and are marked as such. The lexical verdicts below them can."""
     async with platform({ICitationJudge: FakeCitationJudge("partial")}, CITATION_JUDGE="all") as wired:
         _, data = await seal(wired, "shallow")
         _, checked = await wired.seals.check(data)
@@ -76,7 +79,7 @@ async def test_what_a_language_model_judged_is_told() -> None:
 
 
 async def test_no_secret_of_the_settings_is_sealed() -> None:
-    """Neither a key of an upstream or a client, nor the key that signs."""
+    """A sealed answer contains no API key of an upstream or a client, and not the signing key."""
     async with platform({}, **SECRETS) as wired:
         _, data = await seal(wired, "shallow")
         opened, checked = await wired.seals.check(data)
@@ -87,7 +90,7 @@ async def test_no_secret_of_the_settings_is_sealed() -> None:
 
 @pytest.mark.parametrize("name", list(SECRETS))
 async def test_a_text_with_a_secret_of_the_settings_is_not_sealed(name: str) -> None:
-    """A document that holds a key by mistake stays where it is."""
+    """A document that contains a configured key is not sealed."""
     secret = SECRETS[name].rpartition(":")[2]
     source = Source(index=1, title="Rules", url="https://docs.test/rules", text=f"{RULES} The key is {secret}.")
     answer = await check_answer(TEXT, (source,))
@@ -98,7 +101,9 @@ async def test_a_text_with_a_secret_of_the_settings_is_not_sealed(name: str) -> 
 
 @pytest.mark.parametrize("name", ["second_pairs", "unseen_pairs"])
 async def test_verdicts_on_labelled_sentences_come_out_again(name: str) -> None:
-    """Sentences of many languages and kinds, read by the words and by the support model of the package: all are the same."""
+    """Labelled sentences of many languages and kinds have the same verdicts again, by the lexical check and by the
+    support model.
+    """
     rows = [json.loads(line) for line in (PAIRS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
     by_language = defaultdict(list)
     for row in rows:

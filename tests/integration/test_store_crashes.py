@@ -1,4 +1,4 @@
-"""The store under SIGKILL and under several processes at once: what was kept is whole, and nothing else is there."""
+"""The research store under SIGKILL and concurrent processes: entries are complete, and nothing else is left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskRe
 from modules.llm_platform.testing import sample_page
 
 TOPIC = make_topic("What survives?")
-SIZES = (100, 5_000, 200_000, 600_000)  # characters; the last is written in a thread
+SIZES = (100, 5_000, 200_000, 600_000)  # characters; the last one is large enough to be written in a thread
 PATIENCE_S = 120
 
 WORKER = """
@@ -79,7 +79,7 @@ def page(name: str, number: int) -> Page:
 
 @contextmanager
 def process(work: str, *arguments: str | Path) -> Iterator[ForkedPython]:
-    """A process that does this work and is over at the end."""
+    """Start a process that runs this code, and kill it at the end."""
     program = WORKER.format(sizes=SIZES) + work + "\nasyncio.run(work())\n"
     with ForkedPython(program, *arguments, stdout=PIPE) as running:
         try:
@@ -105,14 +105,14 @@ def store(root: Path) -> DiskResearchStore:
 
 @pytest.mark.parametrize("after", [1, 7, 30, 31, 90])
 async def test_killed_in_the_middle_of_many_puts(after: int, store: DiskResearchStore, root: Path) -> None:
-    """What a put had acknowledged is there as it was; the one that was cut off is there whole or not at all."""
+    """Every acknowledged entry is intact. The interrupted entry is complete or missing."""
     with process(PUTTING, root) as running:
         while int(next_line(running)) < after:
             pass
         time.sleep(random.Random(after).random() / 500)
         running.send_signal(signal.SIGKILL)
         assert running.stdout is not None
-        rest = running.stdout.read()  # not communicate(), which passes over what readline() has read ahead
+        rest = running.stdout.read()  # communicate() would skip what readline() has buffered
         running.wait(PATIENCE_S)
     done = max([after, *map(int, rest.split())])
     for number in range(done + 1):
@@ -130,8 +130,8 @@ async def test_killed_in_the_middle_of_many_puts(after: int, store: DiskResearch
 
 
 async def test_two_processes_write_one_topic(store: DiskResearchStore, root: Path) -> None:
-    """Whoever reads meanwhile, and afterwards, finds what one of them wrote, whole; every question is counted."""
-    await store.put(TOPIC, "docs", "k0", page("a", SIZES[0]))  # questions are counted from the first entry on
+    """Concurrent readers and later readers find complete entries of one of the writers, and every read is counted."""
+    await store.put(TOPIC, "docs", "k0", page("a", SIZES[0]))  # reads are counted from the first entry on
     with process(OVERWRITING, root, "a") as first, process(OVERWRITING, root, "b") as second:
         assert (next_line(first), next_line(second)) == ("ready", "ready")
         reads = 0
@@ -151,7 +151,7 @@ async def test_two_processes_write_one_topic(store: DiskResearchStore, root: Pat
 
 
 async def test_written_while_another_process_cleans(store: DiskResearchStore, root: Path) -> None:
-    """Clearing a topic under the hands of a process that writes it breaks neither of them."""
+    """Clearing a topic while another process writes to it breaks neither process."""
     with process(OVERWRITING, root, "a") as writer, process(CLEANING, root) as cleaner:
         assert (next_line(writer), next_line(cleaner)) == ("ready", "ready")
         assert (writer.wait(PATIENCE_S), cleaner.wait(PATIENCE_S)) == (0, 0)
@@ -162,7 +162,7 @@ async def test_written_while_another_process_cleans(store: DiskResearchStore, ro
 
 @pytest.mark.parametrize("delay_s", [0.002, 0.01, 0.03])
 async def test_killed_in_the_middle_of_an_import(delay_s: float, store: DiskResearchStore, tmp_path: Path) -> None:
-    """Every entry that is there is whole, and importing again completes it."""
+    """Every imported entry is complete, and a second import adds the rest."""
     for number in range(40):
         await store.put(TOPIC, "docs", f"k{number}", page("a", number))
     await store.export(tmp_path / "x.zip")
@@ -181,7 +181,7 @@ async def test_killed_in_the_middle_of_an_import(delay_s: float, store: DiskRese
 
 @pytest.mark.parametrize("delay_s", [0.002, 0.02, 0.05])
 async def test_killed_in_the_middle_of_an_export(delay_s: float, store: DiskResearchStore, root: Path) -> None:
-    """The archive that was there stays, or the new one is there whole."""
+    """The old archive is kept, or the new one is complete."""
     await store.put(TOPIC, "docs", "k0", page("a", 0))
     file = root.parent / "x.zip"
     assert await store.export(file) == 1

@@ -1,4 +1,6 @@
-"""A structured answer, wired: the text first, then the object of the schema, whose strings are checked against the text."""
+"""Structured output on the wired platform: the text is written first, then the object, whose strings are checked
+against the text.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ FIRST_URL = "https://docs.test/0"
 
 
 class Model(FakeLLM):
-    """Writes TEXT; `outputs` are its objects in turn, or errors."""
+    """Writes TEXT, and returns `outputs` in turn, which are objects or errors."""
 
     def __init__(self, *outputs: object, text: str = TEXT) -> None:
         super().__init__([text], name="scripted")
@@ -92,7 +94,7 @@ def reasons(response: ResearchResponse) -> list[str]:
 
 @pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
 async def test_the_text_is_written_first_and_then_put_into_the_schema(depth: str) -> None:
-    """Text, citations and object; the model reads the text and the schema, and its call is counted."""
+    """The model gets the text and the schema. The answer has text, citations and object, and the call is counted."""
     model = Model(text=TEXT)
     done = await answer(model, depth=depth)
     assert done.output == GOOD
@@ -115,7 +117,7 @@ async def test_without_a_schema_nothing_is_asked() -> None:
 
 
 async def test_without_a_model_the_field_is_refused() -> None:
-    """Before anything is searched; the message names the field and the remedy."""
+    """The request is refused before any search. The message names the field and the remedy."""
     async with platform(None) as wired:
         request = ResearchRequest(query=QUESTION, output_schema=SCHEMA)
         with pytest.raises(OutputSchemaError, match="LLM_API_KEY") as caught:
@@ -150,7 +152,7 @@ async def test_after_two_tries_the_text_stays_and_degraded_says_why(said: object
 
 
 async def test_a_service_that_fails_with_the_schema_is_asked_without_it() -> None:
-    """A service may stumble over a schema that it cannot write by; the model has it in the prompt, too."""
+    """If a service fails with the schema, it is called without it. The prompt contains the schema, too."""
     model = Model(LLMProviderException("it failed"), GOOD)
     done = await answer(model)
     assert done.output == GOOD
@@ -158,7 +160,7 @@ async def test_a_service_that_fails_with_the_schema_is_asked_without_it() -> Non
     assert done.metadata.llm_calls == 3
 
 
-async def test_a_model_that_is_away_costs_one_try() -> None:
+async def test_an_unavailable_model_costs_one_attempt() -> None:
     model = Model(LLMConnectionError("the model is away"))
     done = await answer(model)
     assert (done.output, reasons(done)) == (None, ["llm_connection: the model is away"])
@@ -170,8 +172,8 @@ async def test_fences_reasoning_and_words_around_the_object_do_not_matter() -> N
     assert (await answer(Model(said))).output == GOOD
 
 
-async def test_markers_are_those_of_the_text() -> None:
-    """Invented markers go, markers whose sentences say something else go, and a sentence without one gets its own."""
+async def test_output_markers_match_the_text() -> None:
+    """Invented and wrong markers are removed, and a sentence without a marker gets the one of the text."""
     output = {
         "opened": 1890,
         "summary": "The Forth Bridge was opened in March 1890 [1][9].",
@@ -197,7 +199,7 @@ async def test_markers_are_those_of_the_text() -> None:
 
 
 async def test_texts_of_the_schema_and_of_sources_stay_as_they_are() -> None:
-    """Constants of the caller may look like anything; titles and addresses of the sources are values."""
+    """Constants of the schema and titles and addresses of sources are kept unchanged."""
     output = {**GOOD, "kind": "<other> [7]", "source": FIRST_URL, "facts": ["Page 0"]}
     assert (await answer(Model(output))).output == output
 
@@ -213,7 +215,7 @@ async def test_markers_leave_a_text_that_has_no_room_for_them() -> None:
     ["https://evil.example/?q=1", "http://docs.test.evil.example/0", "javascript://x", f"{FIRST_URL}?steal=1"],
 )
 async def test_addresses_are_those_of_sources(address: str) -> None:
-    """A text that is another address is an error; within a sentence it is no link."""
+    """A string that is only an address must be a source's address. Within a sentence, another address is not a link."""
     model = Model({**GOOD, "source": address}, {**GOOD, "source": FIRST_URL})
     assert (await answer(model)).output == {**GOOD, "source": FIRST_URL}
     assert "$.source: only addresses of the sources" in model.outputs.requests[1].messages[-1].content
@@ -224,7 +226,7 @@ async def test_addresses_are_those_of_sources(address: str) -> None:
 
 
 async def test_nothing_found_fills_nothing() -> None:
-    """A model would have to invent the values."""
+    """Without sources no object is filled, because a model would have to invent the values."""
     model = Model()
     done = await answer(model, found=False)
     assert (done.output, model.outputs.requests) == (None, [])
@@ -232,14 +234,14 @@ async def test_nothing_found_fills_nothing() -> None:
 
 
 async def test_a_greeting_fills_nothing() -> None:
-    """It is answered in words, and the reason stands where clients of JSON find it."""
+    """A greeting is answered in words. JSON clients find the reason in its field."""
     async with platform(Model()) as wired:
         done = await wired.research.research(ShortMessage(query="hi", output_schema=SCHEMA))
     assert (done.output, reasons(done)[0].partition(":")[0]) == (None, "short_message")
 
 
 async def test_limits_of_a_report_hold_for_the_output() -> None:
-    """Its call is one of max_llm_calls, and it is kept free for it; with one call there is the text alone."""
+    """The output call counts for max_llm_calls and is reserved. With a limit of one call there is only the text."""
     model = Model()
     done = await answer(model, depth="report", max_llm_calls=2)
     assert (done.output, reasons(done)) == (GOOD, [])
@@ -250,8 +252,8 @@ async def test_limits_of_a_report_hold_for_the_output() -> None:
     assert "max_llm_calls" in reasons(done)[0]
 
 
-async def test_a_late_output_leaves_the_text() -> None:
-    """The time of the research run bounds it."""
+async def test_a_late_output_is_left_out() -> None:
+    """The time limit of the research run also limits the output."""
     model = Model()
     model.outputs = FakeLLM([json.dumps(GOOD)], name="scripted", delay_s=3600)
     async with platform(model, RESEARCH_TIMEOUT_S=2) as wired:
@@ -263,7 +265,7 @@ async def test_a_late_output_leaves_the_text() -> None:
 
 
 async def test_a_stream_ends_with_the_output() -> None:
-    """Tokens of the text first; the last event has the object."""
+    """The tokens of the text come first, and the last event has the object."""
     async with platform(Model()) as wired:
         events = [event async for event in wired.research.stream(ResearchRequest(query=QUESTION, output_schema=SCHEMA))]
     assert "".join(event.text for event in events if isinstance(event, Token)) == TEXT
@@ -291,13 +293,13 @@ async def answer_with_context(tokens: int, model: Model, schema: Any = SCHEMA) -
     "said", ["[" * 5000, '{"a":' * 2000 + "1" + "}" * 2000, '{"opened": 1e999, "summary": "\\ud800"}']
 )
 async def test_hostile_objects_are_bounded(said: str) -> None:
-    """Deep brackets, numbers that JSON lacks and half characters end in an object or in none, and can be sent."""
+    """Deep nesting, non-JSON numbers and lone surrogates end in a serialisable object or in none."""
     done = await answer(Model(said))
     assert ResearchResponse.model_validate_json(done.model_dump_json()).output == done.output
 
 
 async def test_a_stored_report_is_put_into_any_schema(tmp_path: Path) -> None:
-    """The report is replayed at no cost; the object alone is made anew, and again for another schema."""
+    """The report is replayed without cost. Only the object is made again, also for another schema."""
     model, other = Model(GOOD, {"facts": []}), {"properties": {"facts": {"type": "array"}}, "required": ["facts"]}
     settings = {"STORE_TTL_DAYS": 1, "LLM_PLATFORM_DATA_DIR": tmp_path, "DATABASE_URL": None}
     async with platform(model, **settings) as wired:

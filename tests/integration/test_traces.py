@@ -1,4 +1,4 @@
-"""Traces of a server and of a worker: what they contain, where they go on, and that they cost nothing that matters."""
+"""Traces of a server and of a worker: content, propagation, and no effect on requests."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ KEY = "sk-a-long-random-key"
 ROW = {"title": "Loop", "url": "https://docs.test/loop?q=1", "content": "The loop runs tasks.", "engine": "google"}
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5}
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-HANGING_EXIT_S = 30.0  # far below the 10 s of each export and the 30 s of the SDK's shutdown, on a loaded machine
+HANGING_EXIT_S = 30.0  # far below the export timeout of 10 s and the SDK shutdown timeout of 30 s on a loaded machine
 
 
 class Traced:
-    """An application with real upstreams on loopback, and the spans that it ended."""
+    """An application with real upstreams on loopback, and its finished spans."""
 
     def __init__(self, client: httpx2.AsyncClient, exporter: InMemorySpanExporter) -> None:
         self.client = client
@@ -80,7 +80,7 @@ class Traced:
         return [span for span in self.spans if span.name == name]
 
     def path(self, span: ReadableSpan) -> list[str]:
-        """Return the names from the outermost span on."""
+        """Return the span names from the root."""
         by_id = {span.context.span_id: span for span in self.spans}
         parent = by_id.get(span.parent.span_id) if span.parent else None
         return [*(self.path(parent) if parent else ()), span.name]
@@ -130,7 +130,10 @@ async def search() -> AsyncIterator[Loopback]:
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_research_is_one_trace(search: Loopback, tmp_path: Path, streamed: bool) -> None:
-    """The trace of the client goes on: request, research, stages, and calls of upstreams, which get their own span."""
+    """A run continues the client's trace with spans for the request, the run, its stages and the upstream calls.
+
+    Upstreams receive their span.
+    """
     plan = answer(completion(json.dumps(["What is it?", "Which tasks?", "What are callbacks?"]), "stop", USAGE))
     text = "The loop runs tasks [1]."
     events = stream(chunk(text), chunk(finish="stop"), usage_chunk(10, 5))
@@ -151,7 +154,7 @@ async def test_a_research_is_one_trace(search: Loopback, tmp_path: Path, streame
         stages = ("plan", "queries", "write")  # a further round asks for queries
         assert sorted(server.path(span) for span in llms) == [[*under, stage, llm_name] for stage in stages]
         assert [server.path(span) for span in searches] == [[*under, "search", "search searxng"]] * len(searches)
-        assert len(searches) == len(search.requests) > 3  # those of the plan, and of the round
+        assert len(searches) == len(search.requests) > 3  # searches of the plan and of the round
         assert [attributes(span)[PROMPT_TOKENS] for span in llms] == [10, 10, 10]
         assert [attributes(span)[COMPLETION_TOKENS] for span in llms] == [5, 5, 5]
         assert server.named("verify")
@@ -162,7 +165,7 @@ async def test_a_research_is_one_trace(search: Loopback, tmp_path: Path, streame
 
 
 async def test_spans_are_those_of_the_table_and_tell_nothing(search: Loopback, tmp_path: Path) -> None:
-    """A report's spans have the declared names and attributes: no text of a question, no key, no address."""
+    """Spans of a report have only declared names and attributes, without text of the question, keys or addresses."""
     types = {span_type.name.partition(" ")[0]: span_type for span_type in (REQUEST_SPAN, RESEARCH_SPAN, UPSTREAM_SPAN)}
     async with ChatServer(answer()).running() as chat, traced_server(search, chat, tmp_path) as server:
         await server.client.post("/research", json={"query": QUESTION, "depth": "report"})
@@ -180,7 +183,7 @@ async def test_spans_are_those_of_the_table_and_tell_nothing(search: Loopback, t
 
 
 async def test_a_background_research_is_in_the_trace_of_its_request(search: Loopback, tmp_path: Path) -> None:
-    """The server that runs it adds its spans to the trace of the client, however long after the request."""
+    """The server that executes a background run adds its spans to the client's trace, however late."""
     async with ChatServer(answer()).running() as chat, traced_server(search, chat, tmp_path) as server:
         body = {"query": QUESTION, "background": True}
         submitted = await server.client.post("/research", json=body, headers={"traceparent": PARENT})
@@ -194,7 +197,7 @@ async def test_a_background_research_is_in_the_trace_of_its_request(search: Loop
 async def test_probes_have_no_spans_and_lines_have_the_trace_id(
     search: Loopback, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """/ready is polled, so it is not traced; the log line of a request names its trace."""
+    """/ready is polled and therefore not traced. The log line of a request has its trace id."""
     caplog.set_level(logging.INFO)
     async with ChatServer(answer()).running() as chat, traced_server(search, chat, tmp_path) as server:
         await server.client.get("/ready")
@@ -208,7 +211,7 @@ async def test_probes_have_no_spans_and_lines_have_the_trace_id(
 
 
 async def test_a_failed_upstream_is_a_failed_span(tmp_path: Path) -> None:
-    """The spans of the call and of the request have the codes of their errors; the message of the upstream is in none."""
+    """The spans of the call and of the request have their error codes, but not the upstream's message."""
     search_down = json_reply({"error": SECRET_WORD}, status=500)
     async with (
         serving(search_down) as broken,
@@ -224,8 +227,8 @@ async def test_a_failed_upstream_is_a_failed_span(tmp_path: Path) -> None:
         assert SECRET_WORD not in "".join(span.to_json() for span in server.spans)
 
 
-async def test_a_stranger_gets_no_trace(tmp_path: Path) -> None:
-    """A page that is read gets no traceparent: it would tell its owner that two visits belong together."""
+async def test_a_read_page_gets_no_traceparent(tmp_path: Path) -> None:
+    """A read page receives no traceparent, which would let its owner link visits."""
 
     async def page(exchange: Exchange) -> None:
         body = b"<html><head><title>A page</title></head><body><p>Some text.</p></body></html>"
@@ -245,7 +248,7 @@ async def test_a_stranger_gets_no_trace(tmp_path: Path) -> None:
 
 
 def exported(collector: Loopback) -> dict[str, str]:
-    """Return the names of the spans that a collector got, with their services."""
+    """Return the span names that the collector received, with their services."""
     found: dict[str, str] = {}
     for exchange in collector.requests:
         assert exchange.path == "/v1/traces"
@@ -269,7 +272,7 @@ async def search_once(server: Served) -> None:
 
 @pytest.mark.parametrize("kind", ["serve", "uvicorn"])
 async def test_spans_are_exported_when_the_server_stops(tmp_path: Path, kind: str) -> None:
-    """OTEL_EXPORTER_OTLP_ENDPOINT is enough; what was not exported by SIGTERM is exported then."""
+    """OTEL_EXPORTER_OTLP_ENDPOINT enables export. Remaining spans are exported on SIGTERM."""
     async with serving(accepted) as collector:
         never = {"OTEL_BSP_SCHEDULE_DELAY": "600000", "OTEL_SERVICE_NAME": "mine" if kind == "serve" else ""}
         async with served(kind, tmp_path, **{ENDPOINT: collector.url}, **never) as server:
@@ -282,8 +285,8 @@ async def test_spans_are_exported_when_the_server_stops(tmp_path: Path, kind: st
     assert "search searxng" in exported(collector)
 
 
-async def test_a_collector_that_hangs_disturbs_nothing(tmp_path: Path) -> None:
-    """Requests are answered while an export hangs, and the server ends without waiting for it."""
+async def test_a_hanging_collector_does_not_affect_the_server(tmp_path: Path) -> None:
+    """While an export hangs, requests are answered, and the server stops without waiting."""
     async with serving(silence) as collector:
         often = {"OTEL_BSP_SCHEDULE_DELAY": "10"}
         async with served(FORKED, tmp_path, **{ENDPOINT: collector.url}, **often) as server:
@@ -299,8 +302,8 @@ async def test_a_collector_that_hangs_disturbs_nothing(tmp_path: Path) -> None:
     assert FLUSH_S < HANGING_EXIT_S
 
 
-async def test_the_sampler_is_that_of_the_variables(tmp_path: Path) -> None:
-    """With OTEL_TRACES_SAMPLER=always_off upstreams learn that nothing is sampled, and nothing is exported."""
+async def test_the_sampler_is_set_by_the_otel_variables(tmp_path: Path) -> None:
+    """With OTEL_TRACES_SAMPLER=always_off, upstreams get an unsampled flag, and nothing is exported."""
     async with serving(accepted) as collector:
         off = {ENDPOINT: collector.url, "OTEL_TRACES_SAMPLER": "always_off"}
         async with served(FORKED, tmp_path, **off) as server:
@@ -327,7 +330,7 @@ async def test_the_sampler_is_that_of_the_variables(tmp_path: Path) -> None:
 async def test_tracing_is_off(
     variables: dict[str, str], warning: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is traced without an exporter, and what cannot be exported is one warning and no error."""
+    """Without an exporter nothing is traced. A failed export is one warning and no error."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert not build_tracer(Settings(_env_file=None), "test").is_enabled
@@ -335,7 +338,7 @@ async def test_tracing_is_off(
 
 
 async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """The server runs without traces, and the warning has the command that installs the package."""
+    """Without the package the server runs untraced, and the warning has the install command."""
     monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:9")
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     assert not build_tracer(Settings(_env_file=None), "test").is_enabled
@@ -357,7 +360,7 @@ async def command(*arguments: str, **variables: str) -> AsyncIterator[ForkedPyth
 
 
 def results(collector: Loopback) -> dict[str, str]:
-    """Return the results of the exported spans by their names, which all belong to one trace."""
+    """Return the results of the exported spans by name, and check that they belong to one trace."""
     spans = [
         span
         for exchange in collector.requests
@@ -374,7 +377,7 @@ def results(collector: Loopback) -> dict[str, str]:
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_command_is_one_trace(fails: bool) -> None:
-    """It is exported before the command ends, also when the command fails; the output is that without traces."""
+    """A command is exported before it ends, also if it fails. Its output is the same as without traces."""
     upstream = (
         json_reply({"error": "x"}, status=500) if fails else json_reply({"results": [ROW], "unresponsive_engines": []})
     )
@@ -391,7 +394,7 @@ async def test_a_command_is_one_trace(fails: bool) -> None:
 
 
 async def test_an_interrupted_command_is_exported() -> None:
-    """Ctrl-C ends the command with 130 and its spans as cancelled."""
+    """Ctrl-C ends the command with 130, and its spans are marked as cancelled."""
     async with serving(accepted) as collector, serving(silence) as search:
         variables = {ENDPOINT: collector.url, "SEARXNG_URL": search.url}
         async with command("search", QUESTION, **variables) as process:
@@ -402,16 +405,16 @@ async def test_an_interrupted_command_is_exported() -> None:
     assert (found["command search"], found["search searxng"]) == ("cancelled", "cancelled")
 
 
-async def test_spans_of_a_command_are_printed_beside_its_output() -> None:
-    """OTEL_TRACES_EXPORTER=console writes to standard error, since standard output is the answer."""
+async def test_spans_of_a_command_are_printed_to_standard_error() -> None:
+    """OTEL_TRACES_EXPORTER=console writes to standard error, because standard output contains the answer."""
     async with command("config", "--json", OTEL_TRACES_EXPORTER="console") as process:
         out, err = await asyncio.to_thread(process.communicate, timeout=TIMEOUT_S)
     assert json.loads(out)["settings"]
     assert json.loads(err)["name"] == "command config"
 
 
-async def test_why_a_command_has_no_traces_is_said() -> None:
-    """A variable that cannot be used is one line on standard error, and the command does its work."""
+async def test_why_a_command_has_no_traces_is_reported() -> None:
+    """An unusable variable is one line on standard error, and the command still works."""
     async with command("config", OTEL_TRACES_EXPORTER="zipkin") as process:
         out, err = await asyncio.to_thread(process.communicate, timeout=TIMEOUT_S)
     assert (process.returncode, err.strip(), bool(out)) == (0, UNKNOWN_EXPORTER, True)
@@ -429,8 +432,9 @@ async def answered(request: RagQuestion) -> RagAnswer:
 
 
 async def test_spans_are_linked_across_the_topics() -> None:
-    """A search and the answer that follows from it: each worker span is linked to the message that caused it, and its outcome
-    carries it on, beside the other headers of the request.
+    """A worker span is linked to the message that caused it.
+
+    The outcome carries the trace context along with the other headers.
     """
     exporter = InMemorySpanExporter()
     tracer = OtelTracer("test", "1", SimpleSpanProcessor(exporter))

@@ -1,4 +1,4 @@
-"""Whatever an upstream does, a search ends within its deadline in the right error, and closes what it opened."""
+"""Every upstream fault ends a search within its deadline with the right error and closes its connections."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ from shared.exceptions import AppException
 
 KEY = "sk-very-secret-0123456789"
 REQUEST = WebSearchRequest(query="anything")
-TIMEOUT_S = 60.0  # limit of the adapters under test; an upstream that answers does so earlier, on any machine
-SHORT_TIMEOUT_S = 0.3  # limit where the upstream never answers
+TIMEOUT_S = 60.0  # timeout of the adapters under test; a responding upstream is faster, on any machine
+SHORT_TIMEOUT_S = 0.3  # timeout in cases where the upstream never answers
 HTML = b"<!doctype html><title>It works!</title>"
 SECRET_ANSWER = b'{"message": "bad things about ' + KEY.encode() + b'"}'
 
@@ -71,14 +71,14 @@ class Build(Protocol):
         """Return an adapter for this address."""
 
 
-# Every provider of the table that has an address, so that a new one is tested without a word here.
+# Every provider with an address in the provider table, so that a new provider is tested automatically.
 PROVIDERS = [
     spec for spec in SEARCH_PROVIDERS if spec.name != DOCUMENTS and any(name.endswith("_URL") for name in spec.settings)
 ]
 
 
 class GivenClient:
-    """The resources of an adapter: one client for any address, and the key as a secret."""
+    """Adapter resources with one client for any address, and the key as a secret."""
 
     redactor = Redactor([KEY])
 
@@ -90,7 +90,7 @@ class GivenClient:
 
 
 def builder(spec: SearchProviderSpec) -> Build:
-    """Build the adapter of a row. The settings are not validated, because an address may be none."""
+    """Build the adapter of a table row with unvalidated settings, because an address may be invalid."""
 
     def build(url: str, client: httpx2.AsyncClient, timeout_s: float = TIMEOUT_S) -> IWebSearchProvider:
         kinds = {"_URL": url, "_API_KEY": SecretStr(KEY), "_PASSWORD": SecretStr(KEY), "_USERNAME": "me"}
@@ -124,7 +124,7 @@ async def against(
 
 
 async def error_of(provider: IWebSearchProvider) -> AppException:
-    """Return the error of a search, which must come."""
+    """Return the error that the search must raise."""
     with pytest.raises(AppException) as caught:
         async with asyncio.timeout(2 * TIMEOUT_S):
             await provider.search(REQUEST)
@@ -137,7 +137,7 @@ def packed(plain: bytes, *headers: str) -> Handler:
 
 @cache
 def gzip_bomb() -> Handler:
-    """Return a small answer that unpacks to 50 MB. Every worker collects this file, and few run the tests of the bomb."""
+    """Return a small response that unpacks to 50 MB. It is built on use, because every worker collects this file."""
     return packed(bytes(50 * MAX_ANSWER_BYTES // 8))
 
 
@@ -178,7 +178,7 @@ def enough_s(handler: Handler) -> float:
 
 @pytest.mark.parametrize("fault", list(FAULTS))
 async def test_a_fault_is_the_right_error_in_time(build: Build, fault: str) -> None:
-    """Each fault has its error class, whose words name the upstream and quote nothing that it sent."""
+    """Each fault raises its error class. The message names the upstream and quotes nothing that it sent."""
     handler, expected = FAULTS[fault]
     async with against(build, handler, enough_s(handler)) as (provider, _):
         error = await error_of(provider)
@@ -190,7 +190,7 @@ async def test_a_fault_is_the_right_error_in_time(build: Build, fault: str) -> N
 
 @pytest.mark.parametrize("fault", ["redirect", "404", "web page"])
 async def test_a_wrong_address_names_its_setting(build: Build, fault: str) -> None:
-    """Who mistyped an address is told which variable holds it."""
+    """A wrong address is reported with its variable."""
     async with against(build, FAULTS[fault][0]) as (provider, _):
         error = await error_of(provider)
     spec = find_spec(provider.name)
@@ -199,7 +199,7 @@ async def test_a_wrong_address_names_its_setting(build: Build, fault: str) -> No
 
 
 async def test_an_endless_body_is_left_early(build: Build) -> None:
-    """A body beyond the limit is not read to its end: the connection is closed after a few megabytes."""
+    """A body beyond the limit is not read to the end. The connection is closed after a few megabytes."""
     sent = 0
 
     async def endless(exchange: Exchange) -> None:
@@ -221,8 +221,8 @@ async def ends(condition: Callable[[], bool]) -> bool:
     return await becomes_true(condition, CLOSE_TIMEOUT_S)
 
 
-async def test_nobody_listens(build: Build) -> None:
-    """A refused connection is a connection error that names the address's setting."""
+async def test_connection_is_refused(build: Build) -> None:
+    """A refused connection is a connection error that names the variable of the address."""
     with socket.socket() as placeholder:
         placeholder.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{placeholder.getsockname()[1]}"
@@ -233,7 +233,7 @@ async def test_nobody_listens(build: Build) -> None:
 
 
 async def test_an_unknown_name(build: Build) -> None:
-    """A name that cannot be resolved is a connection error that says so."""
+    """An unresolvable name is a connection error that says so."""
 
     def unresolved(_: httpx2.Request) -> httpx2.Response:
         try:
@@ -248,7 +248,7 @@ async def test_an_unknown_name(build: Build) -> None:
 
 
 async def test_no_tls_on_the_other_side(build: Build) -> None:
-    """https against a server that speaks plain HTTP is a connection error that speaks of TLS."""
+    """https to a plain HTTP server is a connection error that mentions TLS."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(5)
@@ -266,8 +266,8 @@ async def test_no_tls_on_the_other_side(build: Build) -> None:
 @pytest.mark.parametrize(
     "url", ["http://[::1", "http://127.0.0.1:99999", "ftp://example.org", "http://", "not an address"]
 )
-async def test_an_address_that_is_none(build: Build, url: str) -> None:
-    """An address that cannot be one fails at the call, not at start, and names its setting."""
+async def test_an_invalid_address(build: Build, url: str) -> None:
+    """An invalid address fails at the call, not at the start, and the error names its variable."""
     async with make_client(url) as client:
         error = await error_of(build(url, client))
     assert isinstance(error, WebSearchConfigError)
@@ -285,8 +285,8 @@ async def test_an_address_that_is_none(build: Build, url: str) -> None:
     ],
     ids=["seconds", "date", "past date", "far future"],
 )
-async def test_the_wait_that_was_asked_for(build: Build, status: int, header: str, least: float, most: float) -> None:
-    """Retry-After as seconds or as a date is kept, within a day."""
+async def test_retry_after_is_returned(build: Build, status: int, header: str, least: float, most: float) -> None:
+    """Retry-After in seconds or as a date is returned, up to a day."""
     async with against(build, reply(status, b"", header)) as (provider, _):
         error = await error_of(provider)
     assert error.retry_after_s is not None
@@ -294,15 +294,15 @@ async def test_the_wait_that_was_asked_for(build: Build, status: int, header: st
 
 
 @pytest.mark.parametrize("header", ["X-Nothing: here", "Retry-After: soon", "Retry-After: -5", "Retry-After: 1e9"])
-async def test_no_wait_that_was_not_asked_for(build: Build, header: str) -> None:
-    """Without a readable Retry-After the wait is unknown, not made up."""
+async def test_no_wait_is_made_up(build: Build, header: str) -> None:
+    """Without a readable Retry-After the wait is unknown."""
     async with against(build, reply(429, b"", header)) as (provider, _):
         assert (await error_of(provider)).retry_after_s is None
 
 
 @pytest.mark.parametrize("fault", [silence, silence_in_body, drip], ids=["silence", "in the body", "dripping"])
 async def test_cancelling_closes_the_connection_at_once(build: Build, fault: Handler) -> None:
-    """The server, which would never have ended, sees that nobody listens any more."""
+    """The server sees the closed connection at once."""
     async with against(build, fault) as (provider, upstream):
         search = asyncio.create_task(provider.search(REQUEST))
         assert await ends(lambda: upstream.busy == 1)
@@ -314,7 +314,7 @@ async def test_cancelling_closes_the_connection_at_once(build: Build, fault: Han
 
 
 async def test_a_compressed_answer_is_read(build: Build) -> None:
-    """gzip is asked for and undone."""
+    """gzip is requested and decoded."""
     body = b'{"results": [], "web": {}, "webPages": {"value": []}}'
     async with against(build, packed(body)) as (provider, upstream):
         assert (await provider.search(REQUEST)).results == ()
@@ -322,7 +322,7 @@ async def test_a_compressed_answer_is_read(build: Build) -> None:
 
 
 async def test_a_wrong_charset_is_read_all_the_same() -> None:
-    """An answer in Latin-1 that says so keeps its letters; one that lies about UTF-8 is read with replacements."""
+    """An answer that declares Latin-1 is decoded as such. Invalid UTF-8 is decoded with replacements."""
     body = '{"results": [{"url": "https://example.org/", "title": "Zürich"}]}'.encode("latin-1")
     for declared, title in (("iso-8859-1", "Zürich"), ("utf-8", "Z\ufffdrich"), ("no-such-thing", "Z\ufffdrich")):
         async with against(searxng, reply(200, body, f"Content-Type: application/json; charset={declared}")) as (
@@ -332,8 +332,8 @@ async def test_a_wrong_charset_is_read_all_the_same() -> None:
             assert (await one.search(REQUEST)).results[0].title == title
 
 
-async def test_connections_are_used_again(build: Build) -> None:
-    """Searches one after another share a connection."""
+async def test_connections_are_reused(build: Build) -> None:
+    """Consecutive searches share a connection."""
     async with against(build, json_reply({"results": [], "web": {}, "webPages": None, "_type": "SearchResponse"})) as (
         provider,
         up,
@@ -343,8 +343,8 @@ async def test_connections_are_used_again(build: Build) -> None:
         assert up.connections == 1
 
 
-async def test_the_key_shows_nowhere(build: Build, caplog: pytest.LogCaptureFixture) -> None:
-    """No error, chained error, log line or repr holds the key, even of an upstream that sends it back."""
+async def test_the_key_is_never_shown(build: Build, caplog: pytest.LogCaptureFixture) -> None:
+    """No error, chained error, log line or repr contains the key, even if the upstream echoes it."""
     seen: list[str] = []
     echo = {
         "code": "500",
@@ -352,7 +352,7 @@ async def test_the_key_shows_nowhere(build: Build, caplog: pytest.LogCaptureFixt
         "web": {},
         "results": [{"url": "https://example.org/", "title": f"Your key is {KEY}"}],
     }
-    for logger in (None, "httpx2", "httpcore2"):  # a program may have told the last two to be quiet
+    for logger in (None, "httpx2", "httpcore2"):  # an earlier test may have silenced the last two
         caplog.set_level(logging.DEBUG, logger=logger)
     for handler in (*(handler for handler, _ in FAULTS.values()), json_reply(echo), reply(500, SECRET_ANSWER)):
         async with against(build, handler, enough_s(handler)) as (provider, _):
@@ -368,8 +368,8 @@ async def test_the_key_shows_nowhere(build: Build, caplog: pytest.LogCaptureFixt
 
 
 @for_each("key", ["sk-line\nbreak-0123", "sk-ключ-0123456789", "sk-nul\x00-0123456"])
-async def test_a_key_that_no_header_can_hold(key: str) -> None:
-    """A mangled key is a config error that names its variable and does not show it."""
+async def test_a_key_that_is_invalid_in_a_header(key: str) -> None:
+    """A key with characters that are invalid in a header is a config error with its variable and without the key."""
     async with serving(silence) as upstream, make_client(upstream.url) as client:
         error = await error_of(BochaWebSearchAdapter(key, upstream.url, timeout=TIMEOUT_S, client=client))
     assert isinstance(error, WebSearchConfigError)

@@ -1,4 +1,4 @@
-"""An outage of a search service over HTTP: what it costs, how quickly callers hear of it, and how the service comes back."""
+"""An outage of a search service over HTTP: its cost, how fast callers learn of it, and the recovery."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from modules.llm_platform.infrastructure.limits.upstream_states import make_upst
 from shared.config import Settings
 
 REQUESTS = 100
-AT_ONCE = 300  # more than a service gets
+AT_ONCE = 300  # more than a service receives
 MOST_AT_ONCE = 250
 PATIENCE_S = 120.0
 FOUND = json_reply(
@@ -34,7 +34,7 @@ FOUND = json_reply(
 
 
 class Service:
-    """A SearXNG that works or fails as the test says."""
+    """A SearXNG that works or fails as the test decides."""
 
     def __init__(self) -> None:
         self.handler: Handler = FOUND
@@ -56,7 +56,10 @@ def search(number: int) -> WebSearchRequest:
 async def searching(
     url: str, clock: Clock, failures_to_open: int = FAILURES_TO_OPEN, **settings: Any
 ) -> AsyncIterator[Container]:
-    """A container that searches there, closed at the end also where the test fails; a busy machine causes no timeout."""
+    """Build a container that searches the service, and close it even if the test fails.
+
+    Its timeouts suit a busy machine.
+    """
     container = Container(settings=Settings(SEARXNG_URL=url, SEARXNG_TIMEOUT_S=PATIENCE_S, **settings))
     (state,) = make_upstream_states(["searxng"]).values()
     circuit = CircuitBreaker("searxng", failures_to_open=failures_to_open, clock=clock)
@@ -70,7 +73,7 @@ async def searching(
 @for_each("handler", [reply(500), reply(503), hang_up])
 @for_each("at_once", [True, False])
 async def test_an_outage_costs_at_most_a_tenth_more_calls(handler: Handler, at_once: bool) -> None:
-    """100 different searches, before the circuit opens: at most 110 requests arrive."""
+    """100 different searches during an outage send at most 110 requests before the circuit opens."""
     async with serving(handler) as upstream, searching(upstream.url, Clock(), failures_to_open=1_000_000) as container:
         provider = container.web_search_provider()
         searches = [provider.search(search(number)) for number in range(REQUESTS)]
@@ -82,8 +85,11 @@ async def test_an_outage_costs_at_most_a_tenth_more_calls(handler: Handler, at_o
         assert REQUESTS <= len(upstream.requests) <= 1.1 * REQUESTS
 
 
-async def test_a_circuit_spares_a_service_that_is_down_and_finds_it_again() -> None:
-    """After a run of failures nothing is sent; after the cooldown one probe is, and its success opens the way for all."""
+async def test_a_circuit_opens_and_closes_again() -> None:
+    """After repeated failures no request is sent.
+
+    After the cooldown one probe is sent, and its success closes the circuit.
+    """
     service, clock = Service(), Clock()
     async with serving(service) as upstream, searching(upstream.url, clock) as container:
         provider = container.web_search_provider()
@@ -107,7 +113,7 @@ async def test_a_circuit_spares_a_service_that_is_down_and_finds_it_again() -> N
 
 
 async def test_identical_questions_at_once_are_one_request() -> None:
-    """500 callers cost the service one request."""
+    """500 concurrent callers cost one request."""
     async with serving(FOUND) as upstream, searching(upstream.url, Clock()) as container:
         provider = container.web_search_provider()
         answers = await asyncio.gather(*(provider.search(search(1)) for _ in range(500)))
@@ -116,7 +122,7 @@ async def test_identical_questions_at_once_are_one_request() -> None:
 
 
 async def test_calls_outside_of_reports_are_bounded() -> None:
-    """However many searches start at once, a service has at most 250 of them; the others follow."""
+    """A service gets at most 250 searches at once, and the others follow."""
     most = 0
     is_full = asyncio.Event()
 
@@ -137,7 +143,9 @@ async def test_calls_outside_of_reports_are_bounded() -> None:
 
 
 async def test_old_results_bridge_an_outage() -> None:
-    """When the cached response has expired and the service is down, the old results come with a note in `degraded`."""
+    """If the cached response has expired and the service is down, the old results are returned with a note in
+    `degraded`.
+    """
     service = Service()
     async with serving(service) as upstream, searching(upstream.url, Clock(), CACHE_TTL_S=0.001) as container:
         provider = container.web_search_provider()

@@ -1,4 +1,4 @@
-"""The commands `watch` as users run them: a question about a folder, offline, without a server and without a model."""
+"""The `watch` commands for a question about a folder, offline, without a server or a model."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def commands(tmp_path: Path) -> Commands:
 
 
 def test_a_question_is_watched_from_the_first_run_to_its_removal(commands: Commands) -> None:
-    """`run` prints changes and nothing else; the list says when the next run is."""
+    """`run` prints only changes, and the list shows the time of the next run."""
     added = commands.run("add", QUESTION, "--every", "6h", "--sources", "documents")
     assert added.returncode == 0, added.stderr
     assert "every 6h" in added.stdout
@@ -93,7 +93,7 @@ def test_without_a_store_each_command_says_so(commands: Commands, arguments: tup
 
 
 async def test_a_watch_that_runs_is_listed_as_running(commands: Commands) -> None:
-    """The time at which its run is looked at again is not when it is asked next."""
+    """The list does not show the time at which a running watch is polled as its next run."""
     watches = SqliteWatchStore(commands.store)
     await watches.add(new_watch("a"), MANY)
     assert "every 1d, next " in commands.run("list").stdout
@@ -103,14 +103,14 @@ async def test_a_watch_that_runs_is_listed_as_running(commands: Commands) -> Non
     assert "every 1d, running, 0 runs" in commands.run("list").stdout
 
 
-def test_what_is_no_id_is_no_place_in_the_list(commands: Commands) -> None:
+def test_an_invalid_id_is_not_a_list_position(commands: Commands) -> None:
     refused = commands.run("list", "--before", "zzz")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "--before" in refused.stderr
 
 
 def test_a_failed_run_ends_with_1(commands: Commands) -> None:
-    """The reason is one line, and the watch says it, too."""
+    """A failed run prints one line with the reason, which the watch also shows."""
     watch = commands.json("add", QUESTION, "--url", "https://example.org/toll")
     done = commands.run("run", watch["id"])
     assert done.returncode == 1
@@ -135,7 +135,7 @@ def test_watches_of_a_key_are_apart(commands: Commands) -> None:
 
 
 def test_an_offline_watch_asks_documents_alone(commands: Commands) -> None:
-    """Also on a server that is online; nothing is sent to a webhook outside of this machine."""
+    """An offline watch stays offline on an online server, and its webhook is only sent to this machine."""
     watch = commands.json("add", QUESTION, "--offline", LLM_PLATFORM_OFFLINE="false")
     assert watch["sources"] == ["documents"]
     hook = ("--webhook", "https://example.org/hook")
@@ -145,7 +145,7 @@ def test_an_offline_watch_asks_documents_alone(commands: Commands) -> None:
 
 
 async def test_notices_that_could_not_be_delivered_are_tried_again_by_any_run(commands: Commands) -> None:
-    """Without a server nobody else tries, and their watches may not be due for days."""
+    """Any run also retries undelivered notices, because without a server nothing else would."""
     world = World()
     async with serving(world.handle) as host:
         address = host.url.removeprefix("http://")
@@ -163,8 +163,8 @@ async def test_notices_that_could_not_be_delivered_are_tried_again_by_any_run(co
     assert await watches.claim_notice(60.0, ["webhook"]) is None
 
 
-async def test_a_run_of_one_watch_works_on_nothing_else(commands: Commands) -> None:
-    """Neither on other watches and background runs, nor on notices that wait for others."""
+async def test_a_run_of_one_watch_does_no_other_work(commands: Commands) -> None:
+    """Running one watch does not run other watches or background runs, and does not deliver notices of others."""
     watch = commands.json("add", QUESTION, "--sources", "documents")
     watches = SqliteWatchStore(commands.store)
     told = await watches.add(new_watch("told"), MANY)
@@ -189,7 +189,7 @@ async def test_a_run_of_one_watch_works_on_nothing_else(commands: Commands) -> N
 
 
 def test_a_run_needs_background_research(commands: Commands) -> None:
-    """Otherwise the command would wait for ever."""
+    """Without background research the command fails instead of waiting for ever."""
     commands.json("add", QUESTION, "--sources", "documents")
     refused = commands.run("run", MAX_BACKGROUND_RESEARCHES="0")
     assert refused.returncode == 1

@@ -1,4 +1,4 @@
-"""Watched questions over true HTTP: a served page that changes, documents, notices, budgets and pauses, as all is wired."""
+"""Watched questions over real HTTP on the wired platform: a changing page, documents, notices, budgets and pauses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DAY = 86_400
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs are looked at often, so that a test takes as long as its runs."""
+    """Poll runs often, so that a test takes no longer than its runs."""
     monkeypatch.setattr(watch_worker, "FIRST_LOOK_S", 0.05)
     monkeypatch.setattr(watch_worker, "LAST_LOOK_S", 0.05)
     monkeypatch.setattr(watch_worker, "BUSY_POLL_S", 0.05)
@@ -45,7 +45,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class BridgeSearch(IWebSearchProvider):
-    """Finds the page of the bridge, or nothing, or fails."""
+    """Finds the page of the bridge or nothing, or fails."""
 
     name = "found"
 
@@ -65,7 +65,7 @@ class BridgeSearch(IWebSearchProvider):
 
 
 class Watching:
-    """A platform that watches a question."""
+    """A platform with one watched question."""
 
     def __init__(self, platform: LLMPlatform, host: Loopback, search: BridgeSearch) -> None:
         self.watches = platform.watches
@@ -83,14 +83,14 @@ class Watching:
         self.watches.start()
 
     async def run(self) -> tuple[FoundChange, ...]:
-        """Make one run, and return what it changed."""
+        """Run the watch once and return its changes."""
         assert self.watch is not None
         if self.watch.runs:
             await self.watches.run_now(self.watch.id)
         return await self.wait()
 
     async def wait(self) -> tuple[FoundChange, ...]:
-        """Wait for the next run, and return what it changed."""
+        """Wait for the next run and return its changes."""
         assert self.watch is not None
         [(self.watch, page)] = await self.watches.finish_runs([self.watch])
         return page.changes
@@ -106,7 +106,7 @@ async def watching(tmp_path: Path, world: World, **settings: Any) -> AsyncIterat
                 "LLM_PLATFORM_DATA_DIR": str(tmp_path / "data"),
                 "READER_ALLOWED_HOSTS": address,
                 "READERS": "direct",
-                "READ_PAGES": 3,  # the pages of answers are cached
+                "READ_PAGES": 3,  # pages of answers are cached
                 "WEBHOOK_ALLOWED_HOSTS": address,
                 "WEBHOOK_SECRET": SECRET,
                 **settings,
@@ -119,13 +119,13 @@ async def watching(tmp_path: Path, world: World, **settings: Any) -> AsyncIterat
 
 
 def make_due(tmp_path: Path) -> None:
-    """Let the time of the next run come."""
+    """Make the next run due now."""
     with closing(sqlite3.connect(tmp_path / "data" / "watches.sqlite3", timeout=60)) as connection, connection:
         assert connection.execute("UPDATE watch SET next_at = created_at - 1e6").rowcount == 1
 
 
 async def test_ten_cosmetic_changes_are_silent_and_one_real_change_is_told(tmp_path: Path) -> None:
-    """The webhook has both quotes; nothing is sent for the first run, nor for the cosmetic ones."""
+    """The webhook gets both quotes of a real change. The first run and cosmetic changes send nothing."""
     world = World()
     async with watching(tmp_path, world) as watching_it:
         await watching_it.add(urls=(watching_it.page,), webhook=f"{watching_it.host.url}/hook")
@@ -152,8 +152,11 @@ async def test_ten_cosmetic_changes_are_silent_and_one_real_change_is_told(tmp_p
         assert [job.status for job in runs.researches] == ["done"] * 13
 
 
-async def test_the_same_pages_come_first_though_no_search_finds_them_again(tmp_path: Path) -> None:
-    """Pages are read and searches made past the caches; a search that fails does not fail the run."""
+async def test_known_pages_are_read_again_though_no_search_finds_them(tmp_path: Path) -> None:
+    """The same pages are read again, past the caches, even if no search finds them.
+
+    A failed search does not fail the run.
+    """
     world = World()
     async with watching(tmp_path, world) as watching_it:
         watching_it.search.finds = True
@@ -171,7 +174,10 @@ async def test_the_same_pages_come_first_though_no_search_finds_them_again(tmp_p
 
 
 async def test_three_failed_runs_pause_a_watch_and_say_so(tmp_path: Path) -> None:
-    """Its owner is told once, with the reason and the remedy; a run resumes it, and compares with the last good run."""
+    """The owner is notified once with the reason and the remedy.
+
+    A manual run resumes the watch and compares with the last good run.
+    """
     world = World()
     async with watching(tmp_path, world) as watching_it:
         await watching_it.add(urls=(watching_it.page,), webhook=f"{watching_it.host.url}/hook")
@@ -196,10 +202,10 @@ async def test_three_failed_runs_pause_a_watch_and_say_so(tmp_path: Path) -> Non
         assert (watching_it.watch and watching_it.watch.state) == "active"
 
 
-async def test_documents_are_watched_as_pages_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document is read whole: what a search shows of it may differ from run to run.
+async def test_documents_are_watched_like_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document is read completely, because its search excerpt may differ between runs.
 
-    The folder is listed for each run, also if that is slow, so that other searches use a listing of a moment ago.
+    The folder is listed for each run, even if that is slow, so other searches use a recent listing.
     """
     monkeypatch.setattr(folder_index, "CHECK_ALWAYS_S", 0.0)
     monkeypatch.setattr(folder_index, "CHECK_AGAIN_S", float(DAY))
@@ -223,7 +229,7 @@ async def test_documents_are_watched_as_pages_are(tmp_path: Path, monkeypatch: p
 
 
 def serve_documents(tmp_path: Path, **values: Any) -> Settings:
-    """Return the settings of a server that searches a document about the bridge."""
+    """Return the settings of a server with a document about the bridge."""
     (tmp_path / "documents").mkdir(exist_ok=True)
     (tmp_path / "documents" / "bridge.md").write_text(f"# Harbour bridge\n\n{TOLL}\n")
     own = {"DOCUMENTS_DIR": tmp_path / "documents", "SEARCH_PROVIDERS": "documents", "LLM_PLATFORM_OFFLINE": True}
@@ -232,7 +238,7 @@ def serve_documents(tmp_path: Path, **values: Any) -> Settings:
 
 @asynccontextmanager
 async def serving_watches(settings: Settings) -> AsyncIterator[LLMPlatform]:
-    """Run a server, and yield its platform."""
+    """Run a server and yield its platform."""
     async with build_platform(settings) as platform:
         app = create_app(platform, settings)
         async with app.router.lifespan_context(app):
@@ -240,7 +246,7 @@ async def serving_watches(settings: Settings) -> AsyncIterator[LLMPlatform]:
 
 
 async def test_a_server_runs_no_watch_whose_api_key_was_removed(tmp_path: Path) -> None:
-    """It goes on where it was when the key is back."""
+    """A watch whose API key was removed is suspended, and continues when the key is back."""
     request = WatchRequest(query=QUESTION, every_s=DAY, sources=("documents",))
     key, gone = "alice:the-long-random-key-of-alice", "gone:the-long-random-key-of-gone"
     async with serving_watches(serve_documents(tmp_path, LLM_PLATFORM_API_KEYS=key)) as platform:
@@ -255,7 +261,7 @@ async def test_a_server_runs_no_watch_whose_api_key_was_removed(tmp_path: Path) 
 
 
 async def test_a_run_counts_for_the_rate_limit_of_its_key(tmp_path: Path) -> None:
-    """A run that the limit refuses waits."""
+    """A run that exceeds the rate limit of its key is postponed."""
     request = WatchRequest(query=QUESTION, every_s=DAY, sources=("documents",))
     limits = {
         "RATE_LIMIT_PER_MINUTE": 1,
@@ -274,7 +280,7 @@ async def test_a_run_counts_for_the_rate_limit_of_its_key(tmp_path: Path) -> Non
 
 
 async def test_a_report_is_watched(tmp_path: Path) -> None:
-    """Each run takes nothing from the store of reports, and needs no model."""
+    """Watching a report reuses no stored report and needs no model."""
     world = World()
     async with watching(tmp_path, world) as watching_it:
         await watching_it.add(urls=(watching_it.page,), depth="report")
@@ -287,8 +293,8 @@ async def test_a_report_is_watched(tmp_path: Path) -> None:
         assert change.now.quote == NEW_TOLL
 
 
-async def test_what_a_watch_takes_is_said_beforehand(tmp_path: Path) -> None:
-    """No run takes more: neither searches, nor pages, nor calls of a model."""
+async def test_the_cost_of_a_watch_is_an_upper_bound(tmp_path: Path) -> None:
+    """No run exceeds its announced number of searches, pages or model calls."""
     async with watching(tmp_path, World()) as watching_it:
         await watching_it.add(urls=(watching_it.page,))
         assert watching_it.watch is not None
@@ -342,7 +348,7 @@ async def test_a_watch_runs_a_limited_number_of_times_a_day(tmp_path: Path, monk
 
 
 async def test_a_removed_watch_ends_with_its_run(tmp_path: Path) -> None:
-    """Whoever waits for its run is told, and nothing of it is sent."""
+    """A caller that waits for the run is informed, and no notice is sent."""
     world = World()
     world.is_silent = True
     async with watching(tmp_path, world) as watching_it:

@@ -1,4 +1,4 @@
-"""Webhooks to a receiver on loopback that misbehaves in every way: signed, retried, delivered at least once."""
+"""Webhooks to a misbehaving receiver on loopback: signatures, retries and at-least-once delivery."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PATIENCE_S = 60.0
 
 
 class Receiver:
-    """Does the next of `steps` with each request: a status, "hang", "reset", "endless", or "redirect"."""
+    """Handles each request with the next of `steps`: a status, "hang", "reset", "endless", or "redirect"."""
 
     def __init__(self, *steps: int | str) -> None:
         self.steps = list(steps)
@@ -75,11 +75,11 @@ class Receiver:
 
 
 class FaultyReceiver:
-    """Takes some messages and says so, takes some without an answer, and refuses some. `taken` counts each by its id."""
+    """Acknowledges some messages, takes some without an answer, and refuses some. `taken` counts messages by id."""
 
     def __init__(self) -> None:
         self.taken: Counter[str] = Counter()
-        self.unanswered = 0  # taken, and the sender cannot know
+        self.unanswered = 0  # taken, but the sender cannot know
         self._chance = random.Random(0)
 
     async def handle(self, exchange: Exchange) -> None:
@@ -144,8 +144,9 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteResearchJobStore]:
 
 
 async def test_delivered_at_least_once(store: SqliteResearchJobStore) -> None:
-    """After 500, a hang, a reset, a redirect and an endless body the next attempt is made; each has the same id and body, and
-    a signature that the library of the specification verifies with each of both secrets.
+    """After a 500, a hang, a reset, a redirect or an endless body the message is sent again with the same id and body.
+
+    The reference library verifies its signature with both secrets.
     """
     receiver, metrics = Receiver(500, "hang", "reset", "redirect", 200), MemoryMetrics()
     async with serving(receiver.handle) as loopback, delivering(store, loopback, metrics, timeout_s=0.5):
@@ -155,7 +156,7 @@ async def test_delivered_at_least_once(store: SqliteResearchJobStore) -> None:
         await ended_research(store, "b", f"{loopback.url}/hook?x=1")
         status, _ = await settled(store, "b")
         assert status == "delivered"
-    assert {request.path for request in receiver.requests} == {"/hook?x=1"}  # no redirect was followed
+    assert {request.path for request in receiver.requests} == {"/hook?x=1"}  # the redirect was not followed
     first = [request for request in receiver.requests if request.headers["webhook-id"] == "msg_a"]
     assert len(first) == 5
     assert len({request.body for request in first}) == 1
@@ -179,7 +180,10 @@ async def test_delivered_at_least_once(store: SqliteResearchJobStore) -> None:
 async def test_a_change_of_a_stored_answer_is_delivered(
     store: SqliteResearchJobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message names the stored answer and how many sentences no longer hold; the comparison is at its location."""
+    """The message names the stored answer and the number of sentences that no longer hold.
+
+    The comparison is at its location.
+    """
     was = Citation(start=0, end=5, source_index=1, verdict="supported", score=1.0)
     verified = VerifiedAgain(
         sentences=(),
@@ -195,7 +199,7 @@ async def test_a_change_of_a_stored_answer_is_delivered(
     receiver, metrics = Receiver(500, 200), MemoryMetrics()
     async with serving(receiver.handle) as loopback, delivering(store, loopback, metrics, timeout_s=5.0):
         jobs = ResearchJobService(cast(Any, None), store, WebhookService(store, cast(Any, None), ()))
-        monkeypatch.setattr(ResearchJobService, "start", lambda self: None)  # the service above delivers
+        monkeypatch.setattr(ResearchJobService, "start", lambda self: None)  # the service above delivers it
         await jobs.report_changes(verified, f"{loopback.url}/hook", owner="me")
         assert await settled(store, "c1") == ("delivered", 2)
         job = await jobs.verification("c1", owner="me")
@@ -211,9 +215,8 @@ async def test_a_change_of_a_stored_answer_is_delivered(
 
 
 async def test_nothing_is_lost_while_the_receiver_and_the_server_fail(tmp_path: Path) -> None:
-    """Each message arrives, though the receiver refuses, hangs and resets, is away for a while, and the server is killed twice.
-
-    A message arrives twice only where the sender could not know that it had arrived.
+    """Every message is delivered, although the receiver refuses, hangs, resets and is down for a while, and the server
+    is killed twice. A message arrives twice only if the sender could not know that it had arrived.
     """
     late_s, receiver, kills = [0.0], FaultyReceiver(), 2
     store = SqliteResearchJobStore(tmp_path / "researches.sqlite3", TTL_DAYS, lambda: time.time() + late_s[0])
@@ -231,9 +234,9 @@ async def test_nothing_is_lost_while_the_receiver_and_the_server_fail(tmp_path: 
     for kill in range(kills):
         async with serving(receiver.handle, port) as loopback, sending(loopback=loopback):
             await until_taken(FAULTY_DELIVERIES * (kill + 1) // 4)
-        late_s[0] += LEASE_S  # the leases of the killed server have run out
+        late_s[0] += LEASE_S  # the leases of the killed server have expired
     async with sending(loopback=loopback):
-        await asyncio.sleep(0.3)  # the receiver is away
+        await asyncio.sleep(0.3)  # the receiver is down
         async with serving(receiver.handle, port):
             assert {(await settled(store, name))[0] for name in names} == {"delivered"}
     await store.aclose()
@@ -245,7 +248,7 @@ async def test_nothing_is_lost_while_the_receiver_and_the_server_fail(tmp_path: 
 
 
 async def test_receivers_that_hang_do_not_delay_the_others(store: SqliteResearchJobStore) -> None:
-    """Those of one client, as many as it may have in the time of an attempt."""
+    """Hanging receivers of one client do not delay webhooks of other clients, up to the limit for one client."""
     hanging, other = Receiver(*["hang"] * 10), Receiver()
     async with serving(hanging.handle) as slow, serving(other.handle) as loopback:
         for number in range(10):
@@ -258,8 +261,8 @@ async def test_receivers_that_hang_do_not_delay_the_others(store: SqliteResearch
             assert await settled(store, "quick") == ("delivered", 1)
 
 
-async def test_given_up(store: SqliteResearchJobStore) -> None:
-    """410 ends the attempts at once; other failures end them after the last delay."""
+async def test_delivery_is_given_up(store: SqliteResearchJobStore) -> None:
+    """410 ends the attempts at once. Other failures end them after the last delay."""
     receiver, metrics = Receiver(410, *[503] * 20), MemoryMetrics()
     async with serving(receiver.handle) as loopback, delivering(store, loopback, metrics):
         await ended_research(store, "gone", loopback.url)
@@ -284,8 +287,10 @@ async def test_given_up(store: SqliteResearchJobStore) -> None:
         ("https://nowhere.example.org/hook", "cannot be found"),
     ],
 )
-async def test_addresses_that_get_nothing(url: str, reason: str) -> None:
-    """Neither when the webhook is submitted nor when it is sent: private addresses, plain http, names that lead there."""
+async def test_refused_addresses(url: str, reason: str) -> None:
+    """Private addresses, plain http and names that resolve to private addresses are refused, when a webhook is
+    submitted and when it is sent.
+    """
 
     class Resolver:
         async def resolve(self, host: str, port: int) -> list[str]:
@@ -303,7 +308,7 @@ async def test_addresses_that_get_nothing(url: str, reason: str) -> None:
 
 
 async def test_offline_the_name_of_a_receiver_is_not_looked_up() -> None:
-    """Unless it may lead to a network that is allowed."""
+    """Offline, a receiver's name is resolved only if it may be in an allowed network."""
     asked = list[str]()
 
     class Resolver:
@@ -325,8 +330,8 @@ async def test_offline_the_name_of_a_receiver_is_not_looked_up() -> None:
 
 
 @for_each("secret", ["whsec_c2hvcnQ=", "no prefix at all", "whsec_***", NEW.removeprefix("whsec_")])
-def test_a_secret_that_is_none(secret: str) -> None:
-    """It stops the start with an error that names the variable and shows how to make one, without the value."""
+def test_an_invalid_secret(secret: str) -> None:
+    """An invalid secret stops the start. The error names the variable and how to generate a secret, without the value."""
     with pytest.raises(SettingsError, match=r"WEBHOOK_SECRET .*whsec_.*Example") as error:
         Settings.load(_env_file=None, WEBHOOK_SECRET=f"{NEW},{secret}")
     assert secret not in str(error.value)

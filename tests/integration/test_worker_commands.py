@@ -1,4 +1,4 @@
-"""`worker`, `worker --check`, `kafka send` and `kafka tail` on the mock cluster, as people use them."""
+"""`worker`, `worker --check`, `kafka send` and `kafka tail` on the mock cluster, as users run them."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ sys.exit(run(["worker"], Wiring(None, None, None, None, parts)))
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """One for each worker of the suite, since the tests of this file are distributed one by one."""
+    """One broker for each test process, because the tests of this file are distributed individually."""
     with MockCluster(TOPICS) as mock:
         yield mock
 
 
 @pytest.fixture(autouse=True)
 def _logs_as_before() -> Iterator[None]:
-    """The commands set the logs of their process up."""
+    """Restore the logging configuration, which the commands change."""
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     yield
@@ -124,7 +124,7 @@ async def parts(settings: Settings) -> AsyncIterator[WorkerParts]:
 
 
 def command(console: Console, *arguments: str, build_parts: Callable[..., Any] = parts) -> int:
-    """Return the exit code of a command line whose worker is made of these parts."""
+    """Return the exit code of a command line whose worker has these parts."""
     return run(arguments, Wiring(None, None, None, None, build_parts), console)  # type: ignore[arg-type]
 
 
@@ -139,7 +139,7 @@ def errors(console: Console) -> str:
 
 @contextmanager
 def at_work(broker: Broker, folder: Path, **more: str) -> Iterator[tuple[ForkedPython, str]]:
-    """A worker in a process of its own; its address."""
+    """Yield a worker process and its HTTP address."""
     environment = {**os.environ, **variables(broker), "WORKER_HTTP_PORT": "0", **more}
     with ForkedPython(WORKING, folder, NOTE, stderr=PIPE, env=environment) as child:
         try:
@@ -160,7 +160,7 @@ def page(url: str) -> tuple[int, str]:
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_worker_answers_sent_requests_and_stops_on_sigterm(broker: Broker, tmp_path: Path, console: Console) -> None:
-    """Start, ready, a request by hand and its outcome, the figures, SIGTERM: done, with 0."""
+    """The worker starts, gets ready, answers a request sent by hand, reports metrics, and exits with 0 on SIGTERM."""
     with at_work(broker, tmp_path) as (child, address):
         until = time.monotonic() + PATIENCE_S
         while page(f"{address}/ready")[0] != 200:
@@ -204,7 +204,7 @@ def test_worker_answers_sent_requests_and_stops_on_sigterm(broker: Broker, tmp_p
 def test_topics_may_have_other_names(
     broker: Broker, tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Worker, check, send, tail and the AsyncAPI document use those of KAFKA_CONFIG, and no other topic."""
+    """Worker, check, send, tail and the AsyncAPI document use the topics of KAFKA_CONFIG only."""
     names = {name: f"acme.{name.replace('_', '-')}.v1" for name in TOPICS}
     broker.create_topics(dict.fromkeys(names.values(), 1))
     config = json.dumps({f"topic.{name}": own for name, own in names.items()})
@@ -224,7 +224,7 @@ def test_topics_may_have_other_names(
 
 
 def test_ready_reports_unreachable_brokers(tmp_path: Path) -> None:
-    """Nobody listens where the broker should be: the worker waits, and tells; a second SIGTERM is not needed."""
+    """If no broker is reachable, the worker waits and reports it. One SIGTERM stops it."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         nowhere = f"127.0.0.1:{unused.getsockname()[1]}"
@@ -239,7 +239,7 @@ def test_ready_reports_unreachable_brokers(tmp_path: Path) -> None:
 
 
 def test_two_workers_on_one_machine_need_no_settings(broker: Broker, tmp_path: Path) -> None:
-    """Each has a port of its own and says which; one that was told a port that is taken says so and ends."""
+    """Each worker uses a free port and logs it. A worker with a fixed port that is in use reports it and exits."""
     default = {"WORKER_HTTP_PORT": ""}
     with at_work(broker, tmp_path, **default) as (_, first), at_work(broker, tmp_path, **default) as (child, second):
         assert first != second
@@ -256,7 +256,7 @@ def test_two_workers_on_one_machine_need_no_settings(broker: Broker, tmp_path: P
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_tail_prints_new_outcomes_with_their_position(broker: Broker, console: Console) -> None:
-    """From now on, with its place; and it ends after so long."""
+    """`tail` prints new outcomes with their offsets, and ends after the given time."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": broker.bootstrap})
@@ -264,7 +264,7 @@ def test_tail_prints_new_outcomes_with_their_position(broker: Broker, console: C
     has_ended = threading.Event()
 
     def produce() -> None:
-        """Again and again: nobody knows when the command has begun to look."""
+        """Send repeatedly, because the start of the command's subscription is unknown."""
         while not has_ended.wait(0.5):
             producer.produce("rag_failed", b'{"request_id": "late\x1b[31m"}')
             producer.flush(PATIENCE_S)
@@ -283,7 +283,7 @@ def test_tail_prints_new_outcomes_with_their_position(broker: Broker, console: C
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_missing_outcome_fails_after_the_wait(console: Console) -> None:
-    """One line that says what to look at."""
+    """After the wait, one line says what to check."""
     assert send(console, "anybody?", "--id", "lonely", wait=0.5) == 1
     assert send(console, "{broken", "--stage", "answer", wait=0.5) == 1
     first, second = errors(console).splitlines()
@@ -305,14 +305,14 @@ def test_missing_outcome_fails_after_the_wait(console: Console) -> None:
     ],
 )
 def test_outcome_belongs_to_a_request_of_the_same_stage(topic: str, value: bytes | None, is_it: bool) -> None:
-    """A search is not answered by the outcome of a question that has the same id."""
+    """An outcome of the answer stage with the same id does not answer a search."""
     outcome = IncomingRecord(topic, 0, 0, None, value, ())
     assert kafka.is_outcome_of(outcome, CONTRACT_TOPICS, "search", "mine") is is_it
 
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_send_without_wait_prints_topic_partition_and_offset(console: Console) -> None:
-    """Topic, partition and offset of the request, also of one that is no request."""
+    """The output is the topic, partition and offset of the request, also for an invalid request."""
     assert send(console, "{broken", "--stage", "answer", wait=0) == 0
     assert send(console, "unawaited", "--stage", "answer", wait=0) == 0
     assert re.fullmatch(r"(sent to rag_answer_request/\d+/\d+\n){2}", errors(console))
@@ -335,14 +335,17 @@ def test_send_without_wait_prints_topic_partition_and_offset(console: Console) -
 def test_option_without_a_field_in_the_request_is_wrong_use(
     console: Console, arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An option is never dropped silently, and nothing is connected to."""
+    """An option without a field in the request is refused before a connection is made."""
     assert send(console, *arguments, wait=0) == 2
     assert words in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_check_lists_brokers_topics_and_notes(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers, topics, outcomes, notes; the mock tells nothing of rights and settings, which is said and is no failure."""
+    """The check lists brokers, topics, outcomes and notes.
+
+    The mock has no ACLs or configs, which is reported and is no failure.
+    """
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 0.3)
     assert command(console, "worker", "--check", "--json") == 0
     checks = {check["subject"]: check for check in json.loads("\n".join(printed(console)))["checks"]}
@@ -357,7 +360,7 @@ def test_check_lists_brokers_topics_and_notes(console: Console, monkeypatch: pyt
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_missing_topic_fails_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the one line that names it."""
+    """One line names the missing topic."""
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 0.3)
     monkeypatch.setenv("KAFKA_CONFIG", '{"topic.rag_failed": "not_there"}')
     assert command(console, "worker", "--check") == 1
@@ -366,7 +369,7 @@ def test_missing_topic_fails_the_check(console: Console, monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_doctor_sums_up_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line for what is right, and one for each problem, with those of `worker --check`."""
+    """The doctor prints one line if all is right, and one line for each problem of `worker --check`."""
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 0.3)
     settings = Settings.load()
     first, *rest = worker.check_brokers(settings)
@@ -379,7 +382,7 @@ def test_doctor_sums_up_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_doctor_names_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers without the extra are a failed check with the line that installs it, not the end of the doctor."""
+    """Configured brokers without the extra are a failed check with the install command, and the doctor continues."""
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     (result,) = worker.check_brokers(Settings(KAFKA_BOOTSTRAP_SERVERS="127.0.0.1:9"))
     assert (result.subject, result.verdict, result.text) == ("kafka", "failed", worker.NOT_INSTALLED)
@@ -387,7 +390,7 @@ def test_doctor_names_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_failing_outcome_store_fails_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing could be answered."""
+    """Without an outcome store no request could be answered."""
 
     class Broken(MemoryOutcomeStore):
         async def probe(self) -> None:
@@ -405,7 +408,7 @@ def test_failing_outcome_store_fails_the_check(console: Console, monkeypatch: py
 
 
 def test_unreachable_brokers_fail_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to look at."""
+    """The message says what to check."""
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 0.5)
     assert command(console, "worker", "--check") == 1
@@ -414,7 +417,7 @@ def test_unreachable_brokers_fail_the_check(console: Console, monkeypatch: pytes
 
 
 def brokers_say(console: Console, monkeypatch: pytest.MonkeyPatch, address: str, **config: str) -> str:
-    """Return what `--check` tells about brokers that it cannot reach there."""
+    """Return what `--check` reports about brokers at an unreachable address."""
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", address)
     monkeypatch.setenv("KAFKA_CONFIG", json.dumps(config))
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 2.0)
@@ -424,13 +427,16 @@ def brokers_say(console: Console, monkeypatch: pytest.MonkeyPatch, address: str,
 
 
 def test_unknown_host_is_named(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not `_TRANSPORT` alone. A name with a part of 64 letters is none: nobody is asked for it."""
+    """The message names the host, not only `_TRANSPORT`.
+
+    A name with a label of 64 letters is invalid and is not resolved.
+    """
     name = f"{'a' * 64}.invalid:9092"
     assert f"unknown host: {name} has no address" in brokers_say(console, monkeypatch, name)
 
 
 def test_unknown_ca_is_named(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the setting that names the right one."""
+    """The message names the setting for the right CA."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(PEM)
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -452,7 +458,7 @@ def test_unknown_ca_is_named(console: Console, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_worker_reports_brokers_group_and_topics_at_start(broker: Broker, tmp_path: Path) -> None:
-    """The brokers' addresses, the group and the topics; each line is an entry of the log where that is JSON."""
+    """The start logs the broker addresses, the group and the topics, as log entries if the log is JSON."""
     with at_work(broker, tmp_path, LOG_FORMAT="json") as (child, address):
         assert child.stderr is not None
         second = json.loads(child.stderr.readline())
@@ -470,7 +476,7 @@ def test_worker_reports_brokers_group_and_topics_at_start(broker: Broker, tmp_pa
 
 
 def test_failed_start_is_logged_as_json(broker: Broker, tmp_path: Path) -> None:
-    """One entry with the reason, exit code 1; an unknown variable is another one."""
+    """The log has one entry with the reason, and another one for an unknown variable. The exit code is 1."""
     unreadable = {"KAFKA_CONFIG": '{"acks": "1"}', "KAFKA_GRUOP_ID": "x", "LOG_FORMAT": "json"}
     with at_work(broker, tmp_path, **unreadable) as (child, _):
         assert child.stderr is not None
@@ -482,7 +488,7 @@ def test_failed_start_is_logged_as_json(broker: Broker, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", ["worker", "worker --check", "kafka send x", "kafka tail"])
 def test_missing_brokers_setting_is_named(console: Console, arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every command of Kafka names the variable."""
+    """Every Kafka command names the missing variable."""
     monkeypatch.setenv("LOG_FORMAT", "console")
     assert command(console, *arguments.split()) == 1
     assert "KAFKA_BOOTSTRAP_SERVERS names no broker" in errors(console)
@@ -492,7 +498,7 @@ def test_missing_brokers_setting_is_named(console: Console, arguments: str, monk
 def test_setting_that_breaks_the_delivery_guarantee_stops_the_start(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before anything is read."""
+    """The setting is refused before anything is read."""
     monkeypatch.setenv("KAFKA_CONFIG", '{"acks": "1"}')
     monkeypatch.setenv("WORKER_HTTP_PORT", "0")
     monkeypatch.setenv("LOG_FORMAT", "console")
@@ -505,13 +511,13 @@ def test_setting_that_breaks_the_delivery_guarantee_stops_the_start(
 def test_unknown_stage_is_wrong_use(
     console: Console, stages: str, check: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With an example, before anything else is checked; an empty list does not mean all stages."""
+    """The error has an example and precedes all other checks. An empty list does not mean all stages."""
     assert command(console, "worker", "--stages", stages, *check) == 2
     assert "such as search,answer" in capsys.readouterr().err
 
 
 def test_json_needs_check(console: Console, capsys: pytest.CaptureFixture[str]) -> None:
-    """A running worker prints nothing, so the option would do nothing."""
+    """A running worker prints nothing, so --json without --check is refused."""
     assert command(console, "worker", "--json") == 2
     assert "--json: needs --check" in capsys.readouterr().err
 
@@ -529,7 +535,7 @@ def test_json_needs_check(console: Console, capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_fatal_error_of_the_client_has_a_remedy(code: int, remedy: str) -> None:
-    """One line, with the client's own name of the error for whoever looks it up."""
+    """The error is one line with librdkafka's error name for reference."""
     error = KafkaError(code)
     with pytest.raises(CommandError, match=f"{remedy}.*") as caught, worker.kafka_errors():
         raise KafkaException(error)
@@ -538,7 +544,7 @@ def test_fatal_error_of_the_client_has_a_remedy(code: int, remedy: str) -> None:
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_send_to_unreachable_brokers_names_the_setting(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line names what to look at, not the client's troubles."""
+    """The line names the setting to check, without librdkafka's details."""
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.dev_client.QUERY_TIMEOUT_S", 0.5)
     assert send(console, "x", wait=1) == 1
@@ -547,7 +553,7 @@ def test_send_to_unreachable_brokers_names_the_setting(console: Console, monkeyp
 
 @pytest.mark.parametrize("missing", worker.KAFKA_PACKAGES)
 def test_missing_package_names_its_extra(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The exact line to install it."""
+    """The message is the exact install command."""
     monkeypatch.setitem(sys.modules, missing, None)
     with (
         pytest.raises(CommandError, match=re.escape('pip install "llm-platform[kafka]"')),

@@ -1,4 +1,4 @@
-"""The command `worker` on the mock cluster, while something that only its operator can mend is wrong."""
+"""The command `worker` on the mock cluster during faults that only its operator can fix."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ dependencies.LOCAL_INTERVAL_S = dependencies.REMOTE_INTERVAL_S = 0.5  # seconds 
 group_watch.CHECK_INTERVAL_S = check.QUERY_TIMEOUT_S = 1.0  # the mock cluster leaves questions about rights unanswered
 {COMMAND_LINE}
 """
-COULD_ANSWER_S = 1.0  # in which a worker that consumed would have answered
+COULD_ANSWER_S = 1.0  # within this time a worker that consumes would have answered
 REQUESTS = 12
 NOTE = "Sessions\n\nA session token stays valid for thirty minutes after the last request.\n"
 QUESTION = "How long does a session token stay valid?"
@@ -56,7 +56,7 @@ ANSWER = "A session token stays valid for thirty minutes after the last request 
 
 
 class Model(ThreadingHTTPServer):
-    """A model's service on loopback; while `refuses` it does not know the key."""
+    """A model service on loopback that rejects the key while `refuses` is set."""
 
     def __init__(self) -> None:
         self.refuses = False
@@ -109,7 +109,7 @@ def model() -> Iterator[Model]:
 
 @dataclass
 class Running:
-    """A worker, and what it says."""
+    """A running worker and its log."""
 
     child: subprocess.Popen[bytes] | ForkedPython
     log: Path
@@ -119,7 +119,7 @@ class Running:
         text = self.log.read_text("utf-8")
         return [
             json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()
-        ]  # the worker may be writing the last
+        ]  # the worker may still be writing the last line
 
     def ready(self) -> tuple[int, str]:
         port = re.search(r"http://127\.0\.0\.1:(\d+)", self.log.read_text("utf-8"))
@@ -134,7 +134,7 @@ class Running:
             return 0, ""
 
     def waits_for(self, words: str) -> bool:
-        """Return whether it is not ready for a reason in these words."""
+        """Return whether the worker is not ready with a reason that contains these words."""
         status, reasons = self.ready()
         return status == 503 and words in reasons
 
@@ -161,7 +161,7 @@ def started(command: Sequence[str], env: Mapping[str, str], out: IO[bytes]) -> s
 
 @contextmanager
 def worker(variables: Mapping[str, str], folder: Path, command: Sequence[str] = ()) -> Iterator[Running]:
-    """A forked worker, or the one that `command` starts."""
+    """Start a worker in a forked process, or with `command`."""
     log = folder / "worker.log"
     with log.open("wb") as out, started(command, variables, out) as child:
         try:
@@ -177,12 +177,12 @@ def index(variables: Mapping[str, str], folder: Path) -> None:
     with (
         patch.dict(os.environ, variables),
         ThreadPoolExecutor(1) as thread,
-    ):  # the event loop of a test may run in this one
+    ):  # the event loop of the test may run in this thread
         assert thread.submit(run, ["index", str(folder / "notes")], wiring(), console).result() == 0
 
 
 def indexed(variables: Mapping[str, str], folder: Path) -> Path:
-    """Return a data folder with an index, for a disk that is yet to be mounted."""
+    """Return a data folder with an index, for a disk that is mounted later."""
     index({**variables, "LLM_PLATFORM_DATA_DIR": str(folder / "indexed")}, folder)
     return folder / "indexed"
 
@@ -195,7 +195,7 @@ def send(broker: Broker, stage: str, asked: Mapping[str, str], prefix: str) -> N
 
 
 def outcomes(broker: Broker, topic: str) -> int:
-    """Return how many there are."""
+    """Return the number of outcomes."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "reader"})
     ends = [
         consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
@@ -223,7 +223,10 @@ def until(seen: object) -> None:
 
 
 def test_without_an_index_nothing_is_consumed(broker: MockCluster, tmp_path: Path) -> None:
-    """Not ready, with the reason, which is logged once; no outcome and no offset. With an index all are answered."""
+    """Without an index the worker is not ready, logs the reason once, and writes no outcome and no offset.
+
+    With an index all requests are answered.
+    """
     variables = environment(broker, tmp_path)
     send(broker, "search", {"query": QUESTION}, "early")
     with worker(variables, tmp_path) as running:
@@ -240,9 +243,11 @@ def test_without_an_index_nothing_is_consumed(broker: MockCluster, tmp_path: Pat
         until(lambda: running.ready()[0] == 200 and committed(broker, "rag_search_request") == REQUESTS)
 
 
-def test_a_key_that_is_refused_half_way_consumes_nothing(broker: MockCluster, model: Model, tmp_path: Path) -> None:
-    """No quotes in the model's stead, no failure; when the key is good again the same requests are answered by the model.
-    SIGTERM ends a worker that waits at once, and its requests are read again.
+def test_a_key_that_is_rejected_later_consumes_nothing(broker: MockCluster, model: Model, tmp_path: Path) -> None:
+    """If the model rejects its key, the worker writes neither quotes nor failures.
+
+    With a valid key the model answers the same requests. SIGTERM stops a waiting worker at once, and its requests are
+    read again.
     """
     variables = environment(
         broker, tmp_path, LLM_KIND="vllm", LLM_BASE_URL=model.address, LLM_MODEL="m", LLM_API_KEY="k" * 9
@@ -255,7 +260,7 @@ def test_a_key_that_is_refused_half_way_consumes_nothing(broker: MockCluster, mo
         until(lambda: "refuses the key (401)" in running.ready()[1])
         assert [outcomes(broker, topic) for topic in ("rag_answer_result", "rag_failed")] == [0, 0]
         running.child.send_signal(signal.SIGTERM)
-        assert running.child.wait(15) == 0  # a drain waits 20 s for what has begun
+        assert running.child.wait(15) == 0  # a drain waits up to 20 s for started requests
         assert committed(broker, "rag_answer_request") == 0
     with worker(variables, tmp_path) as running:
         until(lambda: "refuses the key (401)" in running.ready()[1])
@@ -272,9 +277,11 @@ exec "$0" -c "$2" worker --check
 """
 
 
-def test_a_data_folder_that_is_full_at_start_is_told(broker: MockCluster, tmp_path: Path) -> None:
-    """The embedded index maps files with holes, and filling one on a full memory disk ended the process by SIGBUS. In a mount
-    namespace of its own, which a user without rights may make where the kernel allows it.
+def test_a_data_folder_that_is_full_at_start_is_reported(broker: MockCluster, tmp_path: Path) -> None:
+    """The worker reports a data folder that is full at the start.
+
+    The embedded index maps sparse files, so writing to a full memory disk would end the process with SIGBUS. The test
+    needs its own mount namespace, which unprivileged users may create if the kernel allows it.
     """
     unshare = in_a_mount_namespace(tmp_path)
     variables = environment(broker, tmp_path)
@@ -301,8 +308,8 @@ exec "$0" -c "$3" worker
 def worker_on_a_disk(
     variables: Mapping[str, str], folder: Path, mode: str
 ) -> Iterator[tuple[Running, Path, list[str]]]:
-    """A worker whose data folder is a small disk, mounted `rw` or `ro`; that folder as seen from here, and the words before a
-    command that may mount there.
+    """Yield a worker whose data folder is a small disk, mounted `rw` or `ro`, the folder as seen from here, and the
+    command prefix that can mount there.
     """
     unshare = in_a_mount_namespace(folder)
     data = Path(variables["LLM_PLATFORM_DATA_DIR"])
@@ -320,15 +327,16 @@ def worker_on_a_disk(
 
 
 def answered_once_each(broker: Broker, prefix: str) -> None:
-    """Every request has its outcome and its commit, and nothing failed."""
+    """Check that every request has one outcome and is committed, and that nothing failed."""
     until(lambda: committed(broker, "rag_search_request") == outcomes(broker, "rag_search_result"))
     verdict = judge(asyncio.run(read_topics(broker.bootstrap)))
     assert (verdict.problems, outcomes(broker, "rag_failed")) == ((), 0), prefix
 
 
-def test_a_disk_that_fills_up_is_waited_for(broker: MockCluster, tmp_path: Path) -> None:
-    """While the worker runs: not ready in these words, one error in the log, no outcome and no commit. With room again it
-    answers what waited, by itself.
+def test_the_worker_waits_for_a_full_disk(broker: MockCluster, tmp_path: Path) -> None:
+    """With a full disk the worker is not ready, logs one error, and writes no outcome and no commit.
+
+    With free space it answers the waiting requests.
     """
     variables = environment(broker, tmp_path)
     with worker_on_a_disk(variables, tmp_path, "rw") as (running, data, _):
@@ -350,8 +358,8 @@ def test_a_disk_that_fills_up_is_waited_for(broker: MockCluster, tmp_path: Path)
         assert {line["dependency"] for line in running.lines if line["level"] == "error"} <= {"outcomes", "index"}
 
 
-def test_a_read_only_data_folder_is_waited_for(broker: MockCluster, tmp_path: Path) -> None:
-    """From the start, as after an error of its disk: not ready in these words. Writable again, it answers by itself."""
+def test_the_worker_waits_for_a_read_only_data_folder(broker: MockCluster, tmp_path: Path) -> None:
+    """With a read-only disk the worker is not ready from the start. It answers once the disk is writable again."""
     variables = environment(broker, tmp_path)
     with worker_on_a_disk(variables, tmp_path, "ro") as (running, data, enter):
         until(lambda: "LLM_PLATFORM_DATA_DIR" in running.ready()[1])
@@ -369,8 +377,11 @@ def test_a_read_only_data_folder_is_waited_for(broker: MockCluster, tmp_path: Pa
         assert data.is_dir()
 
 
-def test_a_second_data_folder_in_the_group_is_said(broker: MockCluster, tmp_path: Path) -> None:
-    """By the commits of the first: in the log of whoever starts with another folder, and by `--check`."""
+def test_a_second_data_folder_in_the_group_is_reported(broker: MockCluster, tmp_path: Path) -> None:
+    """A worker with another data folder than its group logs a warning, and `--check` reports it.
+
+    It learns of the other folder from the commits.
+    """
     folders = [tmp_path / "first", tmp_path / "second"]
     for number, folder in enumerate(folders):
         folder.mkdir()
@@ -379,7 +390,7 @@ def test_a_second_data_folder_in_the_group_is_said(broker: MockCluster, tmp_path
         with worker(variables, folder) as running:
             until(lambda running=running: running.ready()[0] == 200)  # type: ignore[misc]
             if number == 0:
-                time.sleep(1)  # the id of its store reaches the commits meanwhile
+                time.sleep(1)  # meanwhile the id of its store is committed
                 send(broker, "search", {"query": QUESTION}, "first")
                 until(lambda: committed(broker, "rag_search_request") == REQUESTS)
             else:
