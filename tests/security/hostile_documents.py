@@ -1,4 +1,4 @@
-"""Documents that are small and take a parser much memory or time. Each is below the limits for bytes of a page or a file."""
+"""Small documents that cost a parser much memory or time. Each is below the size limits of a page or a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 R = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
 PAGE_BYTES = 4_900_000
-DOCX_BYTES = 90_000_000  # unpacked
+DOCX_BYTES = 90_000_000  # unpacked size
 MANY_FILES = 120_000
 _DIRECTORY_END = struct.Struct("<4s4H2LH")
 
@@ -33,7 +33,7 @@ def filled(part: str, size: int = PAGE_BYTES) -> str:
 
 
 def repeated_file(count: int) -> bytes:
-    """Return an archive whose directory has one file so often."""
+    """Return an archive whose directory lists one file this many times."""
     one = archive(a="")
     *head, size, start, comment = _DIRECTORY_END.unpack(one[-_DIRECTORY_END.size :])
     directory = one[start : start + size] * count
@@ -66,7 +66,7 @@ def pptx(shapes: str) -> bytes:
     )
 
 
-# 87 kB each, or less, where they unpack to DOCX_BYTES: one thing again and again. The names begin with the kind of file.
+# Files of at most 87 kB that unpack to DOCX_BYTES of one repeated element. The names begin with the kind of file.
 FILES: dict[str, Callable[[int], bytes]] = {
     "docx many styles": lambda size: docx(styles=filled("<w:a/>", size)),
     "docx nested paragraphs": lambda size: docx(filled("<w:p>", size)),

@@ -1,7 +1,8 @@
-"""Attacks the parsers and prints what that cost: `python -m tests.security.parser_attacks [words of names]`. Linux only.
+"""Attacks the parsers and prints the cost: `python -m tests.security.parser_attacks [words of names]`. Linux only.
 
-First each hostile document alone: the peak of its parser's memory, CPU time, and the outcome. Then one caller has twenty pages
-of 100,000 nested elements and twenty slow ones read, and another one a short page: how long that one waits.
+The program first parses each hostile document alone, and prints the parser's peak memory, its CPU time and the outcome.
+Then one caller reads twenty pages of 100,000 nested elements and twenty slow pages while another caller reads a short
+page, and the program prints how long the short page waited.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Usage:
         self.cpu_s = 0.0
 
     def look(self) -> None:
-        with contextlib.suppress(OSError, AttributeError, IndexError):  # it ended, or was replaced
+        with contextlib.suppress(OSError, AttributeError, IndexError):  # the parser has ended or was replaced
             peak = re.search(r"VmHWM:\s+(\d+)", (self._folder / "status").read_text())
             self.peak_mb = max(self.peak_mb, int(peak[1]) // 1000 if peak else 0)
             times = (self._folder / "stat").read_text().rpartition(")")[2].split()[11:13]
@@ -49,7 +50,7 @@ class Usage:
 
 @contextlib.contextmanager
 def watched(pid: int) -> Iterator[Usage]:
-    """Until the end of the block, also of a process that ends before."""
+    """Measure the process until the end of the block, even if the process ends earlier."""
     usage, ended = Usage(pid), threading.Event()
     watcher = threading.Thread(target=usage.watch, args=(ended,))
     watcher.start()
@@ -78,10 +79,10 @@ def attack(name: str, read: Callable[[ParserProcess], Parsed]) -> None:
 async def wait_behind_an_attack() -> None:
     try:
         from modules.llm_platform.domain.callers.current_caller import set_current_caller
-    except ImportError:  # a version before turns has none
+    except ImportError:  # older versions have no turns
 
         def set_current_caller(name: str) -> None:
-            """Callers were not told apart."""
+            """Do nothing, because older versions do not distinguish callers."""
 
     parsers = PageParsers()
     await parsers.prepare()

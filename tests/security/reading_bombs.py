@@ -1,6 +1,6 @@
-"""Reads bombs and prints what became of each and how much memory that took: `python -m tests.security.reading_bombs`.
+"""Reads bombs and prints the outcome and the memory of each: `python -m tests.security.reading_bombs`. Linux only.
 
-A process of its own, so that nothing else counts. Linux only: the peak of its memory is set back before each bomb is read.
+It is a separate process so that nothing else counts, and resets its peak memory before each bomb.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from modules.llm_platform.infrastructure.pages.direct import DirectPageReader
 from modules.llm_platform.infrastructure.search.searxng.web_search import SearXNGWebSearchAdapter
 from shared.exceptions import AppException
 
-MEGABYTES = 1000  # size of each bomb, unpacked
+MEGABYTES = 1000  # unpacked size of each bomb
 MB = 1 << 20
-TIMEOUT_S = 120.0  # limit on a busy machine; no bomb is read for that long
+TIMEOUT_S = 120.0  # limit on a busy machine; no bomb takes that long
 WARM = "warm"
 ZLIB, GZIP = 15, 31  # wbits
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -36,7 +36,7 @@ Body = bytes | Iterator[bytes]
 
 
 def packed(unit: bytes, wbits: int = GZIP) -> Iterator[bytes]:
-    """Yield the unit again and again, compressed while it is sent."""
+    """Yield the unit repeatedly, compressed during sending."""
     compressor = zlib.compressobj(9, zlib.DEFLATED, wbits)
     block = (unit * (MB // len(unit) + 1))[:MB]
     for _ in range(MEGABYTES):
@@ -45,7 +45,7 @@ def packed(unit: bytes, wbits: int = GZIP) -> Iterator[bytes]:
 
 
 def members() -> Iterator[bytes]:
-    """Return one gzip file after another: the ratio of each is small, and a reader may only look at the first."""
+    """Return concatenated gzip members, each with a small ratio. A reader might check only the first member."""
     member = zlib.compressobj(9, zlib.DEFLATED, GZIP)
     one = member.compress(bytes(MB)) + member.flush()
     return itertools.repeat(one, MEGABYTES)
@@ -83,7 +83,7 @@ PAGES: dict[str, Callable[[], tuple[int, Any, Body]]] = {
 
 
 async def read_pages() -> None:
-    """The reader as the platform wires it, with its parsers in processes."""
+    """Read pages with the wired reader, whose parsers run in processes."""
     parsers = PageParsers()
     try:
         for name, bomb in {WARM: lambda: (200, HTML, b"<p>Some text.</p>"), **PAGES}.items():
@@ -95,7 +95,7 @@ async def read_pages() -> None:
 
 
 async def read_searches() -> None:
-    """A search engine that was taken over."""
+    """Search a compromised search engine."""
     for name, headers, body in (
         (WARM, {}, iter([b'{"results": []}'])),
         ("a search in gzip", {"Content-Encoding": "gzip"}, packed(b'{"a": [')),
@@ -112,7 +112,7 @@ async def read_searches() -> None:
 
 
 async def report(name: str, reading: Awaitable[object]) -> None:
-    """Print the outcome, and by how many MB the peak was above what was in use before. The first call loads modules."""
+    """Print the outcome and the rise of the peak memory in MB. The first call loads modules."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the peak is now what is in use
     before = _peak_mb()

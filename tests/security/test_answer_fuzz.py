@@ -1,4 +1,4 @@
-"""Answers of models and of SearXNG, repaired and damaged: what is read is what was meant, or an error of ours."""
+"""Repaired and damaged answers of models and of SearXNG are parsed as intended, or raise a documented error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from modules.llm_platform.infrastructure.search.searxng.web_search import SearXN
 RECORDINGS = Path(__file__).parent.parent / "recordings" / "searxng"
 REQUEST = WebSearchRequest(query="tcp", count=50)
 
-# Characters with a meaning in JSON, and those that careless readers lose: line ends, control characters, separators.
+# Characters with a meaning in JSON, and those that careless parsers lose: line ends, control characters, separators.
 TEXTS = st.text(st.sampled_from("\r\n\t\\\"'`ab ,:[]{}()#/é\x00\x0b\x1f\x85\xa0\u2028\ufeff😀"), max_size=8)
 SCALARS = TEXTS | st.integers(-9, 10**6) | st.booleans() | st.none()
 ROWS = st.lists(
@@ -49,7 +49,7 @@ DAMAGES: dict[str, Callable[[str], str]] = {
 def test_repair_changes_no_value(
     damage: Callable[[str], str], rows: list[Any], is_ascii: bool, indent: int | None
 ) -> None:
-    """Whatever made the text invalid, every string, number and key of it is read as strict JSON means it."""
+    """Repair keeps every string, number and key as strict JSON reads it."""
     text = damage(json.dumps(rows, ensure_ascii=is_ascii, indent=indent))
     assert read_values(text, incomplete=True) == [rows]
 
@@ -57,7 +57,7 @@ def test_repair_changes_no_value(
 @settings(max_examples=fuzz.chosen(60, 5_000))
 @given(rows=st.lists(st.lists(TEXTS | st.integers(0, 9), min_size=1, max_size=4), min_size=1, max_size=3))
 def test_literals_of_python_are_read(rows: list[Any]) -> None:
-    """A list as Python writes it, with its own escapes, means the same list."""
+    """A list in Python syntax, with Python's escapes, is read as the same list."""
     assert read_values(repr(rows)) == [rows]
 
 
@@ -89,7 +89,7 @@ TIMINGS = st.none() | st.text(st.sampled_from("total;_0dur=,. google"), max_size
 
 
 def _positions(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of each value inside of this one."""
+    """Yield the path of each nested value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, member in inner:
         yield (*path, key)
@@ -98,7 +98,7 @@ def _positions(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 
 @st.composite
 def damaged(draw: st.DrawFn, bodies: list[Any]) -> Any:
-    """A recorded body in which some values are others, of any type."""
+    """A recorded body in which some values are replaced with values of any type."""
     body = copy.deepcopy(draw(st.sampled_from(bodies)))
     for _ in range(draw(st.integers(1, 4))):
         *path, last = draw(st.sampled_from(list(_positions(body))))
@@ -110,7 +110,7 @@ def damaged(draw: st.DrawFn, bodies: list[Any]) -> Any:
 
 
 async def _search(body: bytes, timing: str | None) -> None:
-    """An error of a search, or results that are bounded and can be sent on."""
+    """Check that a search fails with its documented errors, or returns bounded results that can be serialised."""
     headers = {"content-type": "application/json", **({"server-timing": timing} if timing else {})}
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, content=body))
     async with httpx2.AsyncClient(transport=transport) as client:
@@ -127,14 +127,14 @@ async def _search(body: bytes, timing: str | None) -> None:
 @settings(max_examples=fuzz.chosen(150, 5_000))
 @given(damaged(SEARCHES), TIMINGS)
 async def test_damaged_search_is_read_or_an_error(body: Any, timing: str | None) -> None:
-    """A field of another type costs that field, at most the search; it never raises anything else."""
+    """A field of a wrong type is dropped, or fails the search with a documented error."""
     await _search(json.dumps(body).encode(), timing)
 
 
 @settings(max_examples=fuzz.chosen(60, 5_000))
 @given(st.sampled_from(SEARCHES), st.data())
 async def test_spoilt_bytes_are_read_or_an_error(body: Any, data: st.DataObject) -> None:
-    """So do bytes that are changed, left out or put in."""
+    """Changed, missing or extra bytes never raise an undocumented error."""
     good = json.dumps(body, ensure_ascii=False).encode()
     at = data.draw(st.integers(0, len(good)))
     await _search(good[:at] + data.draw(st.binary(max_size=3)) + good[at + data.draw(st.integers(0, 40)) :], None)
@@ -143,7 +143,7 @@ async def test_spoilt_bytes_are_read_or_an_error(body: Any, data: st.DataObject)
 @settings(max_examples=fuzz.chosen(60, 5_000))
 @given(damaged(CONFIGS))
 def test_damaged_list_of_engines_is_read(body: dict[str, Any]) -> None:
-    """What /config says, too: an engine that is described wrongly is left out."""
+    """A wrongly described engine in /config is left out."""
     config = SearXNGConfig(json.loads(json.dumps(body), parse_constant=lambda _: None))
     assert all(isinstance(name, str) for name in config.engines())
     assert config.check("web", ["google"]).kind == "web"

@@ -1,4 +1,4 @@
-"""Requests that are wrong in every way: a small problem object of the right status, and no call in their name."""
+"""An invalid request gets a small problem object with the right status, and calls no service."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _body(case: Case) -> bytes | None:
 
 @for_each("case", CASES)
 async def test_bad_request_gets_a_small_problem(case: Case) -> None:
-    """The status is one of those that the case allows; a refusal is bounded, names its code and called no service."""
+    """The status is one of the case's statuses. A refusal is short, contains its code, and calls no service."""
     services = FakeServices()
     url = case["path"] + (f"?{case['query']}" if "query" in case else "")
     async with app_client(services) as client:

@@ -1,4 +1,4 @@
-"""Pages and answers that unpack to a gigabyte, or never end: each is an error, and reading it takes little memory."""
+"""Pages and answers that unpack to a gigabyte or never end are errors, and take little memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ PATIENCE_S = 600  # limit on a busy machine
 
 
 def test_bombs_take_little_memory() -> None:
-    """None is read, and none takes 32 MB of the process that reads; its parsers have processes and a limit of their own."""
+    """No bomb is read, and none takes 32 MB in the reading process.
+
+    The parsers run in separate processes with their own limit.
+    """
     command = [sys.executable, "-P", "-m", "tests.security.reading_bombs"]
     environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)

@@ -1,4 +1,7 @@
-"""Thousands of damaged answers, and answers made to be slow: reading them never raises, is bounded, and takes linear time."""
+"""Thousands of damaged answers and answers designed to be slow.
+
+Parsing never raises, is bounded, and takes linear time.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ from modules.llm_platform.application.research.report.rank import parse_ranking
 
 HERE = Path(__file__).parent
 MUTATIONS = fuzz.chosen(5_000, 200_000)
-PORTIONS = 10  # portions of the mutations, each a test of its own
+PORTIONS = 10  # portions of the mutations, with one test each
 MAX_SEED_CHARS = 1500
 SMALL, LARGE = 8_000, 128_000  # characters
-GROWTH = 6 * LARGE // SMALL  # six times what linear time grows by; quadratic time would grow by 256
-TRIES = 3  # the quickest counts: others may use the machine
-FLOOR_S = 0.05  # nothing can be told below it; quadratic time takes minutes
+GROWTH = 6 * LARGE // SMALL  # six times the growth of linear time; quadratic time would grow by 256
+TRIES = 3  # the fastest run counts, because other processes may use the machine
+FLOOR_S = 0.05  # shorter times cannot be measured reliably; quadratic time takes minutes
 TITLES = ("Heat pumps in old houses", "Wärmepumpe im Altbau: Kosten", "Solar sails 101", "Tea")
 
 SPLINTERS = (
@@ -128,7 +131,7 @@ def _mutated(chance: random.Random) -> str:
 
 @pytest.mark.parametrize("portion", range(PORTIONS))
 def test_no_damage_raises(portion: int) -> None:
-    """Whatever is torn out, doubled or put in between: there are rows, items and marks within their bounds, or none."""
+    """Removed, duplicated or inserted parts leave bounded rows, items and marks, or none."""
     chance = fuzz.chance(portion)
     for _ in range(MUTATIONS // PORTIONS):
         text = _mutated(chance)
@@ -216,7 +219,7 @@ SLOW = {
 @for_each("unit", SLOW.values())
 @for_each("read", [read_rows, read_strings, strip_reasoning, read_line])
 def test_time_is_linear(read: Callable[[str], object], unit: str) -> None:
-    """Sixteen times the text takes about sixteen times as long; the bound lies between that and the square."""
+    """Sixteen times the text takes about sixteen times as long. The limit lies between linear and quadratic time."""
     small, large = ((unit * (chars // len(unit) + 1))[:chars] for chars in (SMALL, LARGE))
     first = _seconds(read, large)
     if first <= FLOOR_S:  # `small` would not change it
@@ -226,14 +229,14 @@ def test_time_is_linear(read: Callable[[str], object], unit: str) -> None:
 
 
 def _seconds(read: Callable[[str], object], text: str) -> float:
-    """CPU time, in which no other process counts."""
+    """Return CPU time, which does not include other processes."""
     begun = time.process_time()
     read(text)
     return time.process_time() - begun
 
 
 def test_depth_has_a_bound() -> None:
-    """Rows under a thousand brackets are read like any others; under a hundred thousand nobody looks for them."""
+    """Rows nested in a thousand brackets are read. Rows in a hundred thousand brackets are ignored."""
     row = '[1, "Tea", 7, 7, 7, 7, 7]'
     assert read_rows("[" * 1000 + row) == [[1, "Tea", 7, 7, 7, 7, 7]]
     assert read_rows('{"a":' * 1000 + row) == [[1, "Tea", 7, 7, 7, 7, 7]]

@@ -1,6 +1,7 @@
-"""Heads of requests that never end, sent by strangers to real processes: they are cut, and others are served meanwhile.
+"""Endless request heads sent to real processes are cut off, while other clients are served.
 
-By hand, with the figures: `pytest -s -p no:cacheprovider --hypothesis-profile=thorough tests/security/test_endless_heads.py`.
+To see the measurements: `pytest -s -p no:cacheprovider --hypothesis-profile=thorough
+tests/security/test_endless_heads.py`.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from tests.support.fuzz import chosen
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 
 START_S = 180.0
-ATTACK_MS = chosen(1500, 9000)  # for all attacks on a server; both sides use a whole processor meanwhile
-BUSY_TIMES = 30  # further attacks on a server that a busy machine has not let cut a connection yet
+ATTACK_MS = chosen(1500, 9000)  # for all attacks on a server; attacker and server each use a whole processor
+BUSY_TIMES = 30  # further attacks if a busy machine has not yet let the server cut a connection
 CONNECTIONS = 9  # one and eight
-MAX_GROWTH_MB = 96  # buffers of cut connections until they are collected; without limits a second takes several hundred
+MAX_GROWTH_MB = 96  # buffers of closed connections until they are freed; without limits a second takes several hundred
 ANSWER_S = 60.0
 BLOCK_BYTES = 1 << 16
 WORKER = """
@@ -49,7 +50,7 @@ START = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = b"POST /research HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 SHORT_HEADERS = b"a: b\r\n" * (BLOCK_BYTES // 6)
 ONE_HEADER = b"x" * BLOCK_BYTES
-ATTACKS = {  # what begins a request, and what follows without an end
+ATTACKS = {  # the start of a request, and the endless data that follows
     "short headers": (START, SHORT_HEADERS),
     "one header": (START + b"a: ", ONE_HEADER),
     "an address": (b"GET /", ONE_HEADER),
@@ -67,7 +68,7 @@ class Target:
     sent: int = 0
 
     def memory_mb(self, name: str) -> float:
-        """VmRSS, the memory now, or VmHWM, its peak."""
+        """Return VmRSS (the current memory) or VmHWM (its peak)."""
         text = Path(f"/proc/{self.pid}/status").read_text()
         return int(re.search(rf"{name}:\s+(\d+) kB", text)[1]) / 1024  # type: ignore[index]
 
@@ -101,7 +102,7 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 async def health_s(port: int) -> float:
-    """Ask on a new connection; return how long that took."""
+    """Return how long /health takes on a new connection."""
     began = time.monotonic()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(START + b"Connection: close\r\n\r\n")
@@ -114,7 +115,7 @@ async def health_s(port: int) -> float:
 
 
 async def attack(target: Target, start: bytes, block: bytes, until_s: float) -> None:
-    """Send without an end, on a new connection whenever one is cut."""
+    """Send endless data, and open a new connection whenever one is cut off."""
     while time.monotonic() < until_s:
         writer = None
         with suppress(ConnectionError):
@@ -135,7 +136,7 @@ async def attack(target: Target, start: bytes, block: bytes, until_s: float) -> 
 
 
 async def slowest_health(target: Target, attacks: list[asyncio.Task[None]]) -> float:
-    """Another client is answered again and again, and once at least."""
+    """Return the slowest of repeated requests of another client, with at least one request."""
     slowest = 0.0
     while slowest == 0.0 or not all(task.done() for task in attacks):
         slowest = max(slowest, await asyncio.wait_for(health_s(target.port), ANSWER_S))
@@ -143,9 +144,10 @@ async def slowest_health(target: Target, attacks: list[asyncio.Task[None]]) -> f
     return slowest
 
 
-async def test_endless_heads_take_no_memory_and_stop_nobody(target: Target) -> None:
-    """Nine connections that send headers, an address or trailers without an end are cut: memory stays near what it was, and
-    another client is answered.
+async def test_endless_heads_take_no_memory_and_block_no_client(target: Target) -> None:
+    """Nine connections with endless headers, addresses or trailers are cut off.
+
+    Memory stays almost constant, and another client is answered.
     """
     await health_s(target.port)
     for name, (start, block) in ATTACKS.items():
@@ -198,8 +200,9 @@ async def sent(port: int, raw: bytes, piece: int) -> bytes:
 
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_the_limits_of_a_head(target: Target, name: str) -> None:
-    """100 headers, 64 KiB of them and an address of 16 KiB are served; more is a 431 or 414 as a problem, in whatever pieces it
-    arrives, and then the connection is closed.
+    """100 headers of 64 KiB together and an address of 16 KiB are accepted.
+
+    A larger head gets a 431 or 414 problem, however it is split, and the connection is closed.
     """
     raw, status, code = REQUESTS[name]
     for piece in (len(raw), 1000):

@@ -1,4 +1,4 @@
-"""Context and index that tell the model what to do change nothing, even where it obeys every word of them."""
+"""Instructions in a context or an index have no effect on the answer, even if the model obeys all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 class Obedient(FakeLLM):
-    """Repeats what it is shown, says what the pages want said, and sends where they want it sent."""
+    """Repeats what it reads, says what the pages demand, and links where they demand it."""
 
     def __init__(self, case: Case) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Obedient(FakeLLM):
 
 
 async def answered(case: Case, door: str, model: Obedient) -> RagAnswer:
-    """Return an answer from the page, which came by this door, and from one that is what it says."""
+    """Return the answer with the page as this kind of input, and the answer with the page as its own text."""
     text = (await read(case)).text
     raw = (FOLDER / case.file).read_text(encoding="utf-8", errors="replace")
     given = {"read": ContextItem(url=URL), "given": ContextItem(doc_id="bad", snippet=raw, url=URL), "indexed": None}[
@@ -68,9 +68,10 @@ async def answered(case: Case, door: str, model: Obedient) -> RagAnswer:
 
 
 @pytest.mark.parametrize("door", DOORS)
-async def test_an_obedient_models_answer_holds_nothing_foreign(case: Case, door: str) -> None:
-    """In the prompt the page's words are data, whichever way they came; in the answer, and in the files that
-    `ask --output` writes of it, there is no link, image, HTML or number but a citation's.
+async def test_an_obedient_models_answer_contains_nothing_of_the_attacker(case: Case, door: str) -> None:
+    """The prompt marks the page's text as data for every kind of input.
+
+    The answer, and the files of `ask --output`, contain no link, image, HTML or number except those of a citation.
     """
     model = Obedient(case)
     answer = await answered(case, door, model)
@@ -86,8 +87,8 @@ async def test_an_obedient_models_answer_holds_nothing_foreign(case: Case, door:
 
 
 def _check_prompt(system: str, user: str) -> None:
-    """The page stands between the fences, and no number or role of it looks like ours."""
-    (fence,) = re.findall(r"=== [0-9a-f]{16} ===", system)  # a page may hold one of its own
+    """Check that the page is inside the fences, and that no number or role in it looks like one of the prompt."""
+    (fence,) = re.findall(r"=== [0-9a-f]{16} ===", system)  # a page may contain a fence
     before, data, after = user.split(fence)
     assert before.strip() == ""
     assert re.fullmatch(
@@ -98,7 +99,7 @@ def _check_prompt(system: str, user: str) -> None:
 
 
 def _check_files(answer: RagAnswer) -> None:
-    """Titles and notes are as harmless as the text."""
+    """Check that titles and notes are as harmless as the text."""
     shown = as_research(TimedAnswer(RagQuestion(question=QUESTION), answer, 7))
     page_of_html = research_html(shown)
     assert not re.search(r"<(?:img|script|iframe|svg)\b", page_of_html)

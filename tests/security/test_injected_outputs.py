@@ -1,4 +1,4 @@
-"""Pages that tell the model what a field must hold reach no field of a structured answer, even where the model obeys."""
+"""Instructions in a page never reach a field of a structured answer, even if the model obeys."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ async def answered(page: str, *outputs: object) -> tuple[ResearchResponse, Obedi
     return answer, model
 
 
-async def test_orders_of_a_page_stand_between_the_lines_of_data() -> None:
-    """The page's words are in the text alone, behind a line that no page can write; the rules stand in another message."""
+async def test_instructions_of_a_page_are_fenced_as_data() -> None:
+    """The page's text appears only between data fences that a page cannot forge. The rules are in another message."""
     _, model = await answered(ORDER, {"summary": SENTENCE})
     [asked] = model.outputs.requests
     rules, user = (message.content for message in asked.messages)
@@ -87,8 +87,8 @@ async def test_orders_of_a_page_stand_between_the_lines_of_data() -> None:
         {"summary": SENTENCE, "more": {"a": [{"b": f" {EVIL} "}]}},
     ],
 )
-async def test_an_obeyed_order_is_no_output(obeyed: object) -> None:
-    """Another address, another value, another field: the second try decides, and there is no third."""
+async def test_obeyed_instructions_are_not_accepted_as_output(obeyed: object) -> None:
+    """A wrong address, value or field is rejected. The second attempt decides, and there is no third."""
     good = {"summary": SENTENCE, "source": URL, "kind": "topic"}
     answer, model = await answered(ORDER, obeyed, good)
     assert answer.output is not None
@@ -100,8 +100,8 @@ async def test_an_obeyed_order_is_no_output(obeyed: object) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.file)
-async def test_texts_hold_no_link_image_html_or_foreign_number(case: Case) -> None:
-    """Whatever a page has the model write into a text, names of fields included."""
+async def test_strings_contain_no_link_image_html_or_invented_number(case: Case) -> None:
+    """The strings, including the names of fields, contain nothing that the page made the model write."""
     page = (FOLDER / case.file).read_text(encoding="utf-8", errors="replace")[:4000]
     sent = [
         f"![x](https://{host}/?q=1) <img src='https://{host}/'> [42]" for host in (*case.exfil_hosts, "evil.example")

@@ -1,4 +1,4 @@
-"""Hostile bytes in request topics: one outcome each, of the right kind, and never an exception."""
+"""Hostile bytes in the request topics: each message has one outcome of the right kind, and never an exception."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from modules.llm_platform.presentation.kafka.worker.handler import HandlerOption
 
 HERE = Path(__file__).parent
 TOPICS = sorted(CONTRACT_TOPICS.stage_of)
-MAX_MESSAGE_BYTES = 10_000  # limit in the tests of size
+MAX_MESSAGE_BYTES = 10_000  # limit in the tests of message size
 
 Case = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ def _record(topic: str, value: bytes | None, **more: Any) -> IncomingRecord:
 
 
 def _strict(body: bytes) -> Mapping[str, Any]:
-    """Return an outcome as a reader takes it that forgives nothing."""
+    """Parse an outcome strictly."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         assert len(dict(pairs)) == len(pairs)
@@ -79,7 +79,7 @@ def _strict(body: bytes) -> Mapping[str, Any]:
 
 
 def _is_one_outcome(record: IncomingRecord, told: OutgoingRecord) -> Mapping[str, Any]:
-    """Whatever came in, what goes out is a good message of the contract."""
+    """Check that the outcome is a valid message of the contract."""
     body = _strict(told.value)
     assert isinstance(body["request_id"], str)
     assert body["request_id"]
@@ -111,8 +111,8 @@ async def test_each_case_has_its_outcome(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "then" in case], ids=_name)
-async def test_what_comes_after_it_gets_the_same(case: Case) -> None:
-    """A second message under the id is told the first outcome again, byte for byte."""
+async def test_a_repeated_message_gets_the_same_outcome(case: Case) -> None:
+    """A second message with the same id gets the first outcome, byte for byte."""
     handler = _handler()
     first = await handler.handle(_record(case["topic"], _value(case)))
     for then in case["then"]:
@@ -122,13 +122,13 @@ async def test_what_comes_after_it_gets_the_same(case: Case) -> None:
 
 
 def test_there_are_enough_cases() -> None:
-    """Sixty of our own at least, each under a name of its own."""
+    """There are at least sixty handwritten cases with distinct names."""
     assert len(CASES) >= 19 + 60
     assert len({case["id"] for case in CASES}) == len(CASES)
 
 
-async def test_nothing_of_the_sender_stands_in_a_refusal() -> None:
-    """What a refusal says is in our words: names of fields that nobody knows and values stay out of it."""
+async def test_a_refusal_repeats_nothing_of_the_request() -> None:
+    """A refusal contains no unknown field name or value of the request."""
     secret = "hunter2secret"
     for value in (
         f'{{"request_id": "a", "query": "q", "{secret}": NaN}}',
@@ -145,7 +145,10 @@ async def test_nothing_of_the_sender_stands_in_a_refusal() -> None:
 
 @for_each("size", [MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES + 1, 1_000_000, 9_000_000])
 async def test_a_message_above_the_setting_is_refused(size: int) -> None:
-    """Up to the setting it is read; above it is invalid, under its id as far as somebody would look for one."""
+    """A message up to RAG_MAX_MESSAGE_BYTES is read.
+
+    A larger message is invalid, with its id if the id is near the start.
+    """
     head, tail = b'{"query": "', b'", "request_id": "large"}'
     value = head + b"x" * (size - len(head) - len(tail)) + tail
     record = _record("rag_search_request", value)
@@ -177,7 +180,7 @@ _HEADERS = st.lists(
 async def test_any_bytes_have_one_outcome(
     topic: str, value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]]
 ) -> None:
-    """Noise ends as a refusal with the key and the headers that it came with."""
+    """Random bytes are refused with the key and headers of the message."""
     record = IncomingRecord(topic, 0, 0, key, value, tuple(headers))
     told = await _handler().handle(record)
     _is_one_outcome(record, told)
@@ -187,7 +190,7 @@ async def test_any_bytes_have_one_outcome(
 @settings(max_examples=fuzz.chosen(400, 5_000))
 @given(st.sampled_from(TOPICS), st.dictionaries(_FIELDS, _JSON, max_size=8))
 async def test_any_object_has_one_outcome(topic: str, value: dict[str, Any]) -> None:
-    """Right names with wrong values, the same way; what the sender wrote twice is told twice."""
+    """An object with the right names and wrong values has one outcome, also if it is sent twice."""
     record = _record(topic, json.dumps(value).encode())
     handler = _handler()
     told = await handler.handle(record)
@@ -198,7 +201,7 @@ async def test_any_object_has_one_outcome(topic: str, value: dict[str, Any]) -> 
 @settings(max_examples=fuzz.chosen(200, 5_000))
 @given(st.data())
 async def test_a_good_message_with_a_spoilt_byte(data: st.DataObject) -> None:
-    """One byte changed, left out or put in anywhere: still one outcome."""
+    """A valid message with one byte changed, removed or inserted has one outcome."""
     good = b'{"request_id": "a\\u00e9", "query": "b", "filters": {"c": ["d"]}, "metadata": {"e": [1.5, null, true]}}'
     at = data.draw(st.integers(0, len(good) - 1))
     spoilt = good[:at] + data.draw(st.binary(max_size=2)) + good[at + data.draw(st.integers(0, 2)) :]

@@ -1,4 +1,4 @@
-"""What models answer, as odd as it comes, through the stages themselves: nothing raises, and what can be saved is saved."""
+"""Odd answers of models in the real stages: nothing raises, and usable parts are kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS
 from modules.llm_platform.testing import FakeLLM
 
 HERE = Path(__file__).parent
-TOLERANCE = 0.11  # error of a mean that is rounded to one decimal
+TOLERANCE = 0.11  # rounding error of a mean with one decimal
 RECOVERED_SHARE = 0.95
 ANSWER_S = 60  # no case comes near it; the deadline of the writer's port
 PAGE_TEXT = "Heat pumps move heat from outside into the house. Solar sails push a spacecraft with light."
@@ -58,7 +58,7 @@ def _raw(case: Case) -> str:
 
 
 def _fits(case: Case) -> bool:
-    """Return whether every title that the case names got the marks that its answer gave it."""
+    """Return whether every title of the case has the mark that the answer gave it."""
     marks = dict(zip(case["titles"], parse_ranking(_raw(case), case["titles"]), strict=True))
     expected = case["expect"]["scores"]
     return all(
@@ -67,14 +67,17 @@ def _fits(case: Case) -> bool:
 
 
 @for_each("case", CASES)
-def test_what_is_no_verdict_judges_nothing(case: Case) -> None:
-    """A judge whose answer belongs to another stage, or is broken, leaves every citation to the words."""
+def test_an_invalid_verdict_judges_nothing(case: Case) -> None:
+    """A broken verdict, or the answer of another stage, leaves every citation to the lexical check."""
     assert parse_verdicts(_raw(case), 12) == [None] * 12
 
 
 @for_each("case", RANKED)
 async def test_rankings(case: Case) -> None:
-    """Marks are where the answer gave them; every result keeps a finite score in 0..10; nothing readable means keywords."""
+    """Each mark goes to its result. Every result has a finite score from 0 to 10.
+
+    Without a readable mark, keywords rank the results.
+    """
     llm = FakeLLM([_raw(case)])
     if case["stage"] == "rank":
         items = [
@@ -98,7 +101,7 @@ async def test_rankings(case: Case) -> None:
 
 @for_each("case", LISTED)
 async def test_plans_and_queries(case: Case) -> None:
-    """The items are those that the answer lists, in order; an answer without one gives the question itself."""
+    """The items equal the list of the answer, in order. Without a list, the only item is the question."""
     question = case.get("query") or (case["expect"].get("items") or ["solar sail"])[0]
     told: list[str] = []
     llm = FakeLLM([_raw(case)])
@@ -120,7 +123,7 @@ async def test_plans_and_queries(case: Case) -> None:
 
 @for_each("case", WRITTEN)
 async def test_summaries_and_answers(case: Case) -> None:
-    """What the answer says is shown, nothing that acts or points astray is; an answer that shows nothing is replaced."""
+    """The content of the answer is shown without active or misleading parts. An answer without content is replaced."""
     expect = case["expect"]
     if case["stage"] == "summary":
         text, extractive, cited = await _summary(_raw(case))
@@ -157,6 +160,6 @@ async def _answer(case: Case) -> tuple[str, bool, set[int]]:
 
 
 def test_the_share_that_is_recovered() -> None:
-    """At least 95 of 100 rankings that hold marks give all of them."""
+    """Of 100 rankings with marks, at least 95 are recovered completely."""
     recoverable = [case for case in RANKED if case["expect"]["scores"]]
     assert sum(_fits(case) for case in recoverable) >= RECOVERED_SHARE * len(recoverable)

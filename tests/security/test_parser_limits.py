@@ -1,4 +1,4 @@
-"""What a parser's process may do, and how much memory hostile documents take in it."""
+"""What a parser's process is allowed to do, and how much memory hostile documents take in it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from modules.llm_platform.infrastructure.parsing.parser_process import SCRIPT, P
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are Linux's")
 
 MAX_RESIDENT_MB = 400
-MAX_FILE_MB = 80  # documents of this size can be read in the time that they have here
-SHARE = 6  # documents here have one part in so many of what a parser reads at most
+MAX_FILE_MB = 80  # documents of this size can be parsed within the time limit
+SHARE = 6  # test documents have one part in SHARE of what a parser reads at most
 CPU_S = 1.0
-NO_ARTICLE = f"<!--{'x' * ARTICLE_HTML_CHARS}-->"  # a page of this length is not searched for its article
+NO_ARTICLE = f"<!--{'x' * ARTICLE_HTML_CHARS}-->"  # no article is extracted from a page of this length
 PATIENCE_S = 120.0
-# A program that gives up what a parser gives up, then tries to use it.
+# A program that drops the same privileges as a parser, and then tries to use them.
 CONFINED = """
 import importlib.util, os, socket, sys
 def bootstrap(path):
@@ -65,7 +65,7 @@ except OSError:
 
 
 class WatchedParser(ParserProcess):
-    """Knows the number of its child."""
+    """Gives access to the process id of its child."""
 
     @property
     def pid(self) -> int:
@@ -78,7 +78,7 @@ class WatchedParser(ParserProcess):
 
 
 def test_a_parser_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """API keys are in the server's environment. What reads hostile files has none of it, and still finds its libraries."""
+    """The server's environment with its API keys is not passed to the parser, which still finds its libraries."""
     monkeypatch.setenv("LLM_API_KEY", "a-secret-of-the-server")
     with WatchedParser() as parser:
         assert parser.page("<p>Grüße an alle.").text == "Grüße an alle."
@@ -86,7 +86,10 @@ def test_a_parser_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_parser_gives_up_what_it_does_not_need() -> None:
-    """It starts no process, writes no core and few bytes, gains no rights, and is what the kernel ends first."""
+    """A parser cannot start processes or gain privileges.
+
+    Its writes are limited, it writes no core dump, and the kernel kills it first.
+    """
     with WatchedParser() as parser:
         parser.html("<p>text")
         lines = Path(f"/proc/{parser.pid}/limits").read_text().splitlines()
@@ -104,7 +107,7 @@ def test_a_parser_gives_up_what_it_does_not_need() -> None:
 
 
 def test_a_parser_reaches_no_network(tmp_path: Path) -> None:
-    """Where the system permits a network namespace, even this machine's own ports are out of reach."""
+    """If the system permits a network namespace, a parser cannot reach even local ports."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         arguments = [str(SCRIPT), str(server.getsockname()[1]), str(tmp_path / "written")]
         command = [sys.executable, "-P", "-c", CONFINED, *arguments]
@@ -118,7 +121,7 @@ def test_a_parser_reaches_no_network(tmp_path: Path) -> None:
 
 @for_each("name", FILES)
 def test_no_file_takes_a_gigabyte(name: str) -> None:
-    """A file that unpacks to one thing again and again ends as text or as an error, in 80 MB. The next one is read."""
+    """A file that unpacks to endless repetition ends as text or as an error within 80 MB, and the next file is read."""
     data = FILES[name](DOCX_BYTES // SHARE)
     with WatchedParser(cpu_seconds=CPU_S) as parser:
         parser.html("<p>warm")
@@ -130,8 +133,10 @@ def test_no_file_takes_a_gigabyte(name: str) -> None:
 
 @for_each("name", PAGES)
 def test_no_page_takes_a_gigabyte(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page ends as text or as an error, and the next one is read. Its memory grows with its tags, so what a share of the tags
-    takes tells what all that are read would: less than 400 MB. `python -m tests.security.parser_attacks` measures whole pages.
+    """A page ends as text or as an error, and the next page is read.
+
+    Memory grows with the number of tags, so a fraction of the tags is enough to show that whole pages stay below 400
+    MB. `python -m tests.security.parser_attacks` measures whole pages.
     """
     page = PAGES[name]()
     with monkeypatch.context() as patch:
@@ -156,13 +161,13 @@ def _outcome(read: Callable[[], Parsed]) -> str:
 
 @pytest.fixture
 def looks_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages of few tags are looked at, too, before a parser sees them."""
+    """Check the depth of pages with few tags, too, before they are parsed."""
     monkeypatch.setattr(html_limits, "MAX_UNSEEN_TAGS", 0)
 
 
 @pytest.mark.usefixtures("looks_at_all")
 def test_a_page_as_deep_as_browsers_draw_is_read() -> None:
-    """Nesting is refused beyond it, before a parser has seen the page, and after."""
+    """Deeper nesting is refused, before and after parsing."""
     inner = "<p>text</p>" * 300
     page = "<div>" * (HTML_DEPTH - 2) + inner
     assert limit_html(page) == (page, None)
@@ -183,20 +188,20 @@ FLAT = [
 
 @for_each("part", FLAT)
 @pytest.mark.usefixtures("looks_at_all")
-def test_a_long_page_is_not_taken_for_a_deep_one(part: str) -> None:
-    """Tags that HTML lets authors leave out, and those that hold no others, nest nothing."""
+def test_a_long_page_is_not_considered_deep(part: str) -> None:
+    """Optional end tags and void elements do not count as nesting."""
     page = "<table><tr><td>" * 3 + part * 2000
     assert limit_html(page) == (page, None)
 
 
-HARMLESS = ["<select><style></select><div>", "<button><p>"]  # deep by the estimate alone
+HARMLESS = ["<select><style></select><div>", "<button><p>"]  # deep only by the estimate
 EVASIONS = [
     "<div></x>", "<div></b>", "<p><div></p>", "<!--><div>", "<b><div></b>", "<table><tr><td></b>", "<svg><style><g>",
     "<span><div></span>", "<ul><li>", "<i x=#><p>", "<p><i x=#>",
-    # A tag ends where no quote is open, and a quote begins only after an equals sign.
+    # A tag ends outside of quotes, and a quote begins only after an equals sign.
     '<div x="</div>">', "<div x='</div>'>", '<div x = "\n</div>">', '<div x="a>b"y="</div>">', """<p x=a"><div><p x=">""",
     '<b x="1</b>#"><p>', f"<div {'x ' * 300}y='</div>'>", '<p ="></p><div></p y=">">', '<div x="/>"/>',
-    # Names end at HTML's white space, and only A to Z have small letters.
+    # Names end at HTML whitespace, and only A to Z are lower-cased.
     "<br\xa0>", "<lin\u212a>", f"<{'x' * 40}y></{'x' * 40}z>", "<div></div\x0b>", "<br\x0b>",
     # No tags are in titles, text fields, comments of any kind and scripts within comments of scripts.
     "<div><textarea></div></textarea>", "<div><title></div></title>", "<div><iframe></div></iframe>", "<div><xmp></div></xmp>",
@@ -215,7 +220,7 @@ def deep(part: str, times: int) -> str:
 
 @for_each("part", EVASIONS)
 def test_no_trick_hides_a_deep_tree(part: str) -> None:
-    """A page of few tags is parsed as it is, and its tree is refused before anything else looks at it."""
+    """A page with few tags is parsed, and its deep tree is then refused before any other processing."""
     with pytest.raises((TooDeepError, TooManyElementsError)):
         parse(deep(part, 1500))
     assert "error" in html_page.read_page(deep(part, 1500))
@@ -224,7 +229,7 @@ def test_no_trick_hides_a_deep_tree(part: str) -> None:
 @for_each("part", EVASIONS + HARMLESS)
 @pytest.mark.usefixtures("looks_at_all")
 def test_no_trick_hides_a_deep_page_of_many_tags(part: str) -> None:
-    """A page of many tags is refused before it is parsed, which takes quadratic time."""
+    """A page with many deep tags is refused before it is parsed, because parsing takes quadratic time."""
     with pytest.raises(TooDeepError):
         limit_html(deep(part, 2000))
 
@@ -234,7 +239,7 @@ def test_no_trick_hides_a_deep_page_of_many_tags(part: str) -> None:
     f"<p><a {deep('x# ', 9000)}>" + "<div>x</div>" * 3900,
 ])  # fmt: skip
 def test_formatting_repeated_in_each_paragraph_ends_no_parser(page: str) -> None:
-    """A parser that runs out of memory says so, and reads the next page."""
+    """A parser that runs out of memory reports an error, and reads the next page."""
     with WatchedParser() as parser:
         with pytest.raises(UnreadableDocument) as error:
             parser.page(page)
@@ -243,25 +248,28 @@ def test_formatting_repeated_in_each_paragraph_ends_no_parser(page: str) -> None
 
 
 def test_a_tree_of_more_elements_than_are_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its tags were few: a parser repeated the formatting that is open in each block."""
+    """The page has few tags, but a parser repeats the open formatting in each block."""
     monkeypatch.setattr(html_limits, "MAX_TAGS", 3000)
     page = "<p>" + deep("<i x=#>", 60) + "<div>x</div>" * 60
     assert html_page.read_page(page) == {"error": "a parser makes more than 300,000 elements of it"}
 
 
 def test_the_mark_of_a_term_hides_no_tag() -> None:
-    """What the reader removes from a page, or adds to it, is so before its tags are looked at."""
+    """The reader removes or adds term markers before it counts the tags."""
     assert "deep" in html_page.read_page(f"<{TERM_MARK}div>" * 5000)["error"]
 
 
 def test_code_without_an_end_takes_linear_time() -> None:
-    """The end is looked for once, not for each of the blocks: a parser has ten seconds, and this took minutes."""
+    """The end of the code is searched once, not for each block.
+
+    Quadratic time took minutes, and a parser has ten seconds.
+    """
     with WatchedParser() as parser:
         assert parser.html("<!--" + "<pre>" * 8000 + "x" * 4_000_000 + "--><p>text").text == "text"
 
 
 def test_a_panel_among_thousands_of_comments_takes_linear_time() -> None:
-    """A parser has ten seconds, and a page of 30 kB took minutes."""
+    """A page of 30 kB once took minutes, and a parser has ten seconds."""
     tab = '<button role="tab" aria-controls="panel">Open</button>'
     panel = f'<div><p id="panel" hidden>The panel says this.</p>{"<!-- -->x" * 4000}</div>'
     with WatchedParser() as parser:
@@ -270,7 +278,7 @@ def test_a_panel_among_thousands_of_comments_takes_linear_time() -> None:
 
 @pytest.mark.usefixtures("looks_at_all")
 def test_formatting_of_earlier_cells_hides_none() -> None:
-    """A parser repeats three alike since the cell began, however many alike there were in the cells before."""
+    """A parser repeats up to three equal formatting elements of the current cell, regardless of earlier cells."""
     sets = ["".join(f"<i x={kind}.{number}>" for number in range(300)) for kind in range(4)]
     cells = "".join(f"<td>{formatting}</td>" for formatting in sets * 4)
     with pytest.raises(TooDeepError):
@@ -279,7 +287,7 @@ def test_formatting_of_earlier_cells_hides_none() -> None:
 
 @pytest.mark.usefixtures("looks_at_all")
 def test_a_page_of_too_many_tags_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was read is said."""
+    """The page is read up to the limit, and the cut is reported."""
     monkeypatch.setattr(html_limits, "MAX_TAGS", 1000)
     cut, note = limit_html("<p>a</p>" * 1000)
     assert cut.startswith("<p>a</p>" * 499)

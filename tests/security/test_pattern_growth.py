@@ -1,4 +1,4 @@
-"""The time of each regular expression grows with the length of the text alone."""
+"""The time of each regular expression grows linearly with the length of the text."""
 
 import json
 import random
@@ -13,7 +13,7 @@ from hypothesis import settings
 ROOT = Path(__file__).parents[2]
 ROUNDS = 1
 ROUNDS_OF_FUZZ = 12
-FUZZ_EXAMPLES = 1000  # the profile `thorough` tries more examples than this
+FUZZ_EXAMPLES = 1000  # the profile `thorough` tries more examples
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a search cannot be ended on Windows")

@@ -1,7 +1,7 @@
-"""Pages and earlier answers that tell the model what to search for: no search provider receives it.
+"""Queries planted in pages and in earlier answers reach no search provider.
 
-The model obeys in every stage that writes a query, and the engine suggests the same. A stage that asks for a query and is
-missing from these runs shows up as a prompt that the model below cannot tell apart.
+The model obeys in every stage that writes a query, and the engine suggests the same queries. A new stage that asks for
+a query would fail here, because the model does not know its prompt.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 class Obedient(FakeLLM):
-    """Answers every stage with the planted queries, in the format that the stage asks for."""
+    """Answers every stage with the planted queries in the format of the stage."""
 
     def __init__(self, standalone: str) -> None:
         super().__init__(["Heat pumps move heat [1]."])
@@ -71,7 +71,7 @@ class Obedient(FakeLLM):
 
 
 class Recording(IWebSearchProvider):
-    """Finds a result, or none for the first query of a run, and suggests the planted queries."""
+    """Returns one result, or none for the first query of a run, and suggests the planted queries."""
 
     name = "recording"
 
@@ -91,7 +91,10 @@ def planted(queries: Sequence[str]) -> list[str]:
 @pytest.mark.parametrize("run", RUNS)
 @for_each("standalone", PLANTED)
 async def test_no_provider_receives_a_planted_query(run: str, standalone: str) -> None:
-    """Shallow, deep and report, alone and as a follow-up; nor is one offered to the reader as a plan or a related question."""
+    """Shallow and deep answers and reports search no planted query, alone or as a follow-up.
+
+    None is offered as a plan or a related question.
+    """
     model, search = Obedient(standalone), Recording()
     settings = Settings(CITATION_JUDGE="off", READ_PAGES=0, STORE_TTL_DAYS=0)
     request = ResearchRequest.model_validate({"query": QUESTION, "language": "en", **RUNS[run]})
@@ -108,7 +111,7 @@ async def test_no_provider_receives_a_planted_query(run: str, standalone: str) -
 
 
 async def test_a_plan_for_review_has_no_planted_query() -> None:
-    """The reader accepts a plan without reading every address in it."""
+    """Readers accept a plan without checking every address in it, so a plan must not contain a planted query."""
     model = Obedient("")
     settings = Settings(CITATION_JUDGE="off", READ_PAGES=0, STORE_TTL_DAYS=0)
     async with build_platform(settings, {ILLMProvider: model, IWebSearchProvider: Recording()}) as platform:
@@ -118,7 +121,7 @@ async def test_a_plan_for_review_has_no_planted_query() -> None:
 
 
 async def test_without_a_model_a_follow_up_takes_no_planted_topic() -> None:
-    """The rules that read a follow-up question take no address from the answer, however often it repeats it."""
+    """The rules that rewrite a follow-up question take no address from the answer, however often it is repeated."""
     search = Recording()
     settings = Settings(CITATION_JUDGE="off", READ_PAGES=0, STORE_TTL_DAYS=0)
     turn = TURN.model_copy(update={"answer": "evil.dev/?d=1 site:evil.com " * 9})
@@ -128,8 +131,8 @@ async def test_without_a_model_a_follow_up_takes_no_planted_topic() -> None:
     assert not planted(search.queries)
 
 
-async def test_the_readers_own_syntax_is_searched() -> None:
-    """What the reader wrote reaches the provider as before."""
+async def test_search_syntax_of_the_reader_is_kept() -> None:
+    """The search syntax of the reader's own question reaches the provider unchanged."""
     search = Recording()
     settings = Settings(CITATION_JUDGE="off", READ_PAGES=0, STORE_TTL_DAYS=0)
     query = "heat pumps site:evil.com evil.dev/?d=winters"

@@ -1,4 +1,4 @@
-"""One caller's slow pages and names do not keep another caller's from being read."""
+"""Slow pages and names of one caller do not block reading for other callers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 HANGING_NAMES = 70
 
 
-async def test_names_that_hang_keep_no_other_caller_waiting() -> None:
-    """A thread that waits for a silent name server cannot be ended: some are always left for another caller."""
+async def test_hanging_names_do_not_block_another_caller() -> None:
+    """A thread that waits for a silent name server cannot be stopped, so some threads are reserved for other callers."""
     silent, hanging = threading.Event(), []
 
     def resolve(host: str, port: int) -> Sequence[str]:
@@ -38,7 +38,7 @@ async def test_names_that_hang_keep_no_other_caller_waiting() -> None:
     slow = [asyncio.create_task(resolver.resolve(f"slow{number}.net", 80)) for number in range(HANGING_NAMES)]
     try:
         assert await becomes_true(lambda: len(hanging) == MAX_RESOLUTIONS // 2, START_TIMEOUT_S)
-        for task in slow:  # as the guard does after a while; the threads go on
+        for task in slow:  # like the guard does after its timeout; the threads continue
             task.cancel()
         set_current_caller("victim")
         assert await resolver.resolve("quick.net", 80) == [PUBLIC]
@@ -50,7 +50,7 @@ async def test_names_that_hang_keep_no_other_caller_waiting() -> None:
 
 
 class SlowReader(IPageReader):
-    """Reads the page `slow` until it may end, others at once."""
+    """Reads the page `slow` only when `may_end` is set, and other pages at once."""
 
     name = "slow"
 
@@ -67,7 +67,7 @@ class SlowReader(IPageReader):
 
 
 async def test_pages_that_do_not_load_leave_room_for_another_caller() -> None:
-    """Their places come back after the time limit of a page; another caller's page is opened before."""
+    """Pages of another caller are opened first. The places of hanging pages become free after the page timeout."""
     slow = SlowReader()
     reader = TurnsPageReader(slow, 8, max_wait_s=START_TIMEOUT_S)
     set_current_caller("attacker")
@@ -80,7 +80,7 @@ async def test_pages_that_do_not_load_leave_room_for_another_caller() -> None:
 
 
 async def test_a_page_that_waits_too_long_is_an_error() -> None:
-    """It says that too many pages are read."""
+    """The error says that too many pages are being read."""
     slow = SlowReader()
     reader = TurnsPageReader(slow, 2, max_wait_s=0.05)
     first = asyncio.create_task(reader.read("https://a.example.net/slow"))
@@ -91,8 +91,8 @@ async def test_a_page_that_waits_too_long_is_an_error() -> None:
     await first
 
 
-async def test_one_address_at_once_is_read_once() -> None:
-    """Whatever fragments it has."""
+async def test_concurrent_reads_of_one_address_are_merged() -> None:
+    """Concurrent reads of one address share a request, whatever their fragments."""
     slow = SlowReader()
     reader = TurnsPageReader(slow, 8, max_wait_s=START_TIMEOUT_S)
     pages = [asyncio.create_task(reader.read(f"https://a.example.net/slow#{number}")) for number in range(50)]
@@ -103,7 +103,7 @@ async def test_one_address_at_once_is_read_once() -> None:
 
 
 async def test_few_pages_are_in_memory_and_many_wait_for_their_servers() -> None:
-    """A page takes its turn when it begins to arrive, and gives it back when it is read or fails."""
+    """A page takes its turn when its body begins to arrive, and releases it when it is read or fails."""
     asked, begun, may_end = list[str](), list[str](), asyncio.Event()
 
     async def respond(ip: str, port: int, host: str, target: str) -> tuple[int, object, object]:
@@ -122,9 +122,7 @@ async def test_few_pages_are_in_memory_and_many_wait_for_their_servers() -> None
     hosts = [f"{kind}{number}.example.net" for number in range(10) for kind in ("whole", "broken")]
     pages = [asyncio.create_task(reader.read(f"https://{host}/")) for host in hosts]
     assert await becomes_true(lambda: len(asked) == len(hosts), START_TIMEOUT_S)
-    assert await becomes_true(
-        lambda: len(begun) == 4, START_TIMEOUT_S
-    )  # the caller is alone, so half of the turns are left
+    assert await becomes_true(lambda: len(begun) == 4, START_TIMEOUT_S)  # a single caller gets half of the turns
     set_current_caller("another")
     other = asyncio.create_task(reader.read("https://other.example.net/"))
     assert await becomes_true(lambda: "other.example.net" in begun, START_TIMEOUT_S)
@@ -136,7 +134,7 @@ async def test_few_pages_are_in_memory_and_many_wait_for_their_servers() -> None
 
 
 class DyingParsers(InProcess):
-    """A parser that a page with the word `deadly` ends."""
+    """Parsers that crash on a page with the word `deadly`."""
 
     async def html(self, html: str) -> Parsed:
         if "deadly" in html:
@@ -145,9 +143,10 @@ class DyingParsers(InProcess):
 
 
 async def test_a_host_whose_page_ended_a_parser_waits() -> None:
-    """Its next page is not fetched; other hosts are read, and a page that is merely unreadable changes nothing.
+    """After a page has crashed a parser, the next page of its host is not fetched for this caller.
 
-    It waits for the caller who named it alone: nobody can close a host of many for the others.
+    Other hosts, other callers and merely unreadable pages are not affected, so nobody can block a shared host for
+    others.
     """
     asked: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Finished reports out of an archive: whoever wrote them, nothing is told that a report made here could not say."""
+"""Finished reports from an imported archive: the replay contains nothing that a report made here could not contain."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ BAD_URLS = (
     'https://a.example/"onclick',
 )
 LONG_CHARS = 50_000
-LINEAR_S = 8.0  # seconds of the processor; linear time takes less than half a second of it
+LINEAR_S = 8.0  # CPU seconds; linear time takes less than half a second
 Spoil = Callable[[StoredReport], StoredReport]
 
 
 def spoilt_text(report: StoredReport, text: str) -> StoredReport:
-    """Return the report with another text, its tokens and its answer agreeing."""
+    """Return the report with another text in its tokens and its answer."""
     others = [event for event in report.events[:-1] if not isinstance(event, Token)]
     done = report.events[-1]
     assert isinstance(done, Done)
@@ -67,7 +67,7 @@ def spoilt_text(report: StoredReport, text: str) -> StoredReport:
 
 
 async def carried(folder: Path, spoil: Spoil) -> list[ResearchEvent]:
-    """Return what is told of a report that somebody spoilt in the store, as an archive might bring it."""
+    """Return the events of a replay whose stored report was modified, as an imported archive might contain it."""
     store = DiskResearchStore(folder / "store", 30.0)
     topic = make_topic(QUESTION)
     await World(Web(some_pages()), ReportModel(), store).events()
@@ -80,8 +80,8 @@ async def carried(folder: Path, spoil: Spoil) -> list[ResearchEvent]:
     return events
 
 
-async def test_a_spoilt_ledger_names_no_address_that_cannot_be_opened(tmp_path: Path) -> None:
-    """Its texts are within their limits and have no control characters but those of a source."""
+async def test_a_modified_ledger_has_only_valid_addresses(tmp_path: Path) -> None:
+    """Texts of the ledger are within their limits and printable, and its addresses can be opened."""
 
     def spoil(report: StoredReport) -> StoredReport:
         done = report.events[-1]
@@ -104,8 +104,8 @@ async def test_a_spoilt_ledger_names_no_address_that_cannot_be_opened(tmp_path: 
         assert all(len(text) <= 2000 and text.isprintable() for text in texts)
 
 
-async def test_a_report_of_our_own_is_told_as_it_was(tmp_path: Path) -> None:
-    """Event for event: nothing of what was made here is changed."""
+async def test_an_unmodified_report_is_replayed_unchanged(tmp_path: Path) -> None:
+    """The replay of an unmodified report is identical, event for event."""
     store = DiskResearchStore(tmp_path / "store", 30.0)
     model = ReportModel(
         text="## Heat & cold\n\nHeat pumps move heat [1]. `List<int>` [2].\n\n- a < b\n\n```\n<x>\n```\n"
@@ -133,7 +133,7 @@ async def test_a_report_of_our_own_is_told_as_it_was(tmp_path: Path) -> None:
     ],
 )
 async def test_its_text_passes_the_sanitiser(text: str, tmp_path: Path) -> None:
-    """Addresses that are no source's, links, images, markup and control characters: gone or made harmless."""
+    """Addresses of no source, links, images, markup and control characters are removed or made harmless."""
     events = await carried(tmp_path, lambda report: spoilt_text(report, text))
     shown = "".join(event.text for event in events if isinstance(event, Token))
     assert shown == answer_of(events).synthesis
@@ -145,7 +145,7 @@ async def test_its_text_passes_the_sanitiser(text: str, tmp_path: Path) -> None:
 
 
 async def test_its_citations_are_those_of_its_text(tmp_path: Path) -> None:
-    """A number that names no source is gone; a text that was changed is checked anew, not believed."""
+    """A number of no source is removed. The citations of a changed text are checked again."""
     text = f"Heat pumps move heat [1]. Heat pumps cost 40 euros, says [everyone]({EVIL}) [2]. And so on [77]."
     events = await carried(tmp_path, lambda report: spoilt_text(report, text))
     answer = answer_of(events)
@@ -169,8 +169,8 @@ async def test_its_citations_are_those_of_its_text(tmp_path: Path) -> None:
         {"checked_by": "model", "word_verdict": None},
     ],
 )
-async def test_a_quote_that_does_not_stand_there_is_not_told(claimed: dict[str, object], tmp_path: Path) -> None:
-    """Offsets beyond the text, words that the source does not have, a verdict that no model gave: all are made anew."""
+async def test_an_invented_quote_is_not_replayed(claimed: dict[str, object], tmp_path: Path) -> None:
+    """Wrong offsets, quotes and verdicts are computed again."""
 
     def forge(report: StoredReport) -> StoredReport:
         done = report.events[-1]
@@ -186,8 +186,8 @@ async def test_a_quote_that_does_not_stand_there_is_not_told(claimed: dict[str, 
     assert answer_of(await carried(tmp_path / "forged", forge)).citations == honest.citations
 
 
-async def test_what_it_says_of_its_text_and_of_further_questions_is_not_believed(tmp_path: Path) -> None:
-    """Places beyond the text are those of the text instead, and a question that no answer may suggest is gone."""
+async def test_invalid_positions_and_related_questions_are_not_replayed(tmp_path: Path) -> None:
+    """Positions beyond the text are corrected, and an inadmissible related question is removed."""
 
     def forge(report: StoredReport) -> StoredReport:
         done = report.events[-1]
@@ -215,8 +215,8 @@ async def test_what_it_says_of_its_text_and_of_further_questions_is_not_believed
 
 
 @pytest.mark.parametrize("url", BAD_URLS)
-async def test_no_address_that_no_source_may_bear(url: str, tmp_path: Path) -> None:
-    """In no event, in no list, in no text that is held behind the quotes."""
+async def test_no_invalid_source_address_is_replayed(url: str, tmp_path: Path) -> None:
+    """No event, list or held source text contains an address that is invalid for a source."""
 
     def poison(report: StoredReport) -> StoredReport:
         done = report.events[-1]
@@ -252,8 +252,8 @@ async def test_no_address_that_no_source_may_bear(url: str, tmp_path: Path) -> N
     assert "[1]" not in answer_of(events).synthesis
 
 
-async def test_what_names_the_source_names_one(tmp_path: Path) -> None:
-    """The list of sources is that of the texts that are held, whatever the answer says that they are called."""
+async def test_sources_are_taken_from_the_stored_texts(tmp_path: Path) -> None:
+    """The sources are those of the stored texts, whatever addresses the answer claims."""
 
     def rename(report: StoredReport) -> StoredReport:
         events = tuple(
@@ -276,7 +276,7 @@ async def test_what_names_the_source_names_one(tmp_path: Path) -> None:
 
 
 def test_a_text_before_a_reset_is_sanitised_too() -> None:
-    """It was void, but a reader of the stream has seen it; what a writer left open when it failed stays as it was told."""
+    """A text before a reset is discarded, but streaming clients see it. An open ending of a failed writer is kept."""
     source = Source(index=1, title="t", url="https://a.example/", text="Heat pumps move heat.")
     response = ResearchResponse(
         query=QUESTION, depth="report", synthesis="Heat pumps move heat [1].", metadata=ResearchMetadata(latency_ms=1)
@@ -298,8 +298,8 @@ def test_a_text_before_a_reset_is_sanitised_too() -> None:
     assert EVIL not in repr(events)
 
 
-def test_more_than_a_report_can_hold_is_none() -> None:
-    """It is made anew: a text without an end, events without number."""
+def test_an_oversized_report_is_not_replayed() -> None:
+    """A report above the limits of text or events is made again."""
     done = Done(
         request_id="x",
         response=ResearchResponse(
@@ -317,7 +317,7 @@ def test_more_than_a_report_can_hold_is_none() -> None:
 
 @for_each("piece", ["[", "![](", "<a ", "`", "~~~\n", "[1]", "https://a.example/", "*", "[a]: b\n", "- "])
 def test_a_long_text_takes_linear_time(piece: str) -> None:
-    """What is made to hold up a sanitiser does not."""
+    """Text that is designed to slow a sanitiser takes linear time."""
     text = (piece * (LONG_CHARS // len(piece) + 1))[:LONG_CHARS]
     response = ResearchResponse(query=QUESTION, depth="report", synthesis=text, metadata=ResearchMetadata(latency_ms=1))
     events = (Token(request_id="x", text=text), Done(request_id="x", response=response))
@@ -328,10 +328,10 @@ def test_a_long_text_takes_linear_time(piece: str) -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(st.text(max_size=300), st.lists(st.tuples(*[st.integers()] * 3, st.text(max_size=20)), max_size=5))
-def test_nothing_raises_and_every_citation_stands_where_it_says(
+def test_nothing_raises_and_every_citation_has_valid_offsets(
     text: str, claims: list[tuple[int, int, int, str]]
 ) -> None:
-    """Whatever somebody wrote: offsets lie in the text and in the source, markers name sources."""
+    """Whatever the archive contains, offsets lie in the text and the source, and markers name sources."""
     source = Source(index=1, title="t", url="https://a.example/", text="Heat pumps move heat. They work in the cold.")
     citations = tuple(
         Citation(
@@ -360,8 +360,8 @@ def test_nothing_raises_and_every_citation_stands_where_it_says(
         assert citation.source_index == 1
 
 
-async def test_an_output_of_the_archive_is_not_told(tmp_path: Path) -> None:
-    """An object is made for the request that asks for it, from the sanitised text."""
+async def test_an_output_of_the_archive_is_not_replayed(tmp_path: Path) -> None:
+    """An object is made from the sanitised text for the request that asks for it."""
 
     def with_output(report: StoredReport) -> StoredReport:
         done = report.events[-1]
@@ -378,9 +378,8 @@ async def test_an_output_of_the_archive_is_not_told(tmp_path: Path) -> None:
 
 
 def test_an_event_that_the_replay_does_not_know_is_refused() -> None:
-    """A new kind of event is replayed only after somebody has written how it is made safe.
-
-    mypy names the missing case; an event that passed it ends the replay.
+    """A new kind of event is replayed only after its sanitising is written. mypy reports the missing case, and an
+    unknown event ends the replay.
     """
 
     class Unchecked(_Event, frozen=True):
@@ -394,7 +393,7 @@ def test_an_event_that_the_replay_does_not_know_is_refused() -> None:
 
 
 def test_rounds_plans_and_reads_are_bounded_and_sanitised() -> None:
-    """The ledger of a round keeps the laws of the answer's ledger; no label is longer than a label may be."""
+    """The ledger of a round obeys the limits of the answer's ledger, and labels have at most their maximal length."""
     hostile = "a\x1b[2J\u202eb" + "x" * LONG_CHARS
     quotes = tuple(EvidenceQuote(url=url, title=hostile, text="q") for url in (*BAD_URLS, EVIL))
     row = EvidenceRow(question=hostile, words=(hostile,), quotes=quotes)
@@ -420,7 +419,7 @@ def test_rounds_plans_and_reads_are_bounded_and_sanitised() -> None:
 
 
 def test_labels_of_events_have_no_control_characters() -> None:
-    """Titles, names of models and reasons are shown in terminals."""
+    """Titles, model names and reasons are printable, because terminals show them."""
     hostile = "a\x1b[2J\u202eb"
     response = ResearchResponse(query=QUESTION, depth="report", synthesis="", metadata=ResearchMetadata(latency_ms=1))
     events = (

@@ -1,4 +1,4 @@
-"""A crawl of hostile sites: what it opens, and what it costs, on a network without sockets."""
+"""A crawl of hostile sites on a network without sockets: what it opens and what it costs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ ROOT = "https://a.example.net/"
 
 
 class Site:
-    """A server. `pages`: target to body, or to (status, headers, body); robots.txt is absent unless it is given."""
+    """A server.
+
+    `pages` maps a target to a body, or to (status, headers, body). robots.txt is absent unless it is given.
+    """
 
     def __init__(self, **pages: Any) -> None:
         self.pages = {f"/{name.removeprefix('_')}": page for name, page in pages.items()}
@@ -74,7 +77,7 @@ async def test_name_that_resolves_to_a_private_address_is_refused() -> None:
 
 
 async def test_links_and_redirects_to_private_addresses_are_not_opened() -> None:
-    """With `allow_external` too: the guard of addresses decides about every page and every hop."""
+    """The address guard checks every page and every redirect, also with `allow_external`."""
     metadata = "http://169.254.169.254/latest/meta-data/"
     site = Site(_=page(metadata, "/hop", "http://127.0.0.1:6379/"), hop=(302, {"Location": metadata}, b""))
     found = await site.crawl(allow_external=True)
@@ -110,7 +113,7 @@ async def test_site_whose_robots_txt_cannot_be_read_is_not_crawled() -> None:
 
 @in_virtual_time
 async def test_crawl_delay_is_kept_between_the_pages_of_a_site() -> None:
-    """Three pages take two pauses, and the time of waiting is not that of a page."""
+    """Three pages take two pauses. The pauses do not count for the time limit of a page."""
     robots = (200, {"Content-Type": "text/plain"}, b"User-agent: *\nCrawl-delay: 1.5")
     site = Site(_=page("/a", "/b"), a=page(), b=page(), **{"robots.txt": robots})
     clock = asyncio.get_running_loop().time
@@ -121,8 +124,8 @@ async def test_crawl_delay_is_kept_between_the_pages_of_a_site() -> None:
 
 
 @in_virtual_time
-async def test_pages_that_wait_for_their_turn_hold_up_no_other_site() -> None:
-    """Sites with a long Crawl-delay take none of the places of the pages that are read at once, also not by a redirect."""
+async def test_pages_that_wait_for_their_turn_do_not_block_other_sites() -> None:
+    """Sites with a long Crawl-delay do not use the slots for concurrent pages, also after a redirect."""
     answers = {
         "/robots.txt": (200, {"Content-Type": "text/plain"}, b"User-agent: *\nCrawl-delay: 100"),
         "/go": (302, {"Location": "/page"}, b""),
@@ -155,8 +158,8 @@ async def test_pages_that_wait_for_their_turn_hold_up_no_other_site() -> None:
 
 
 @in_virtual_time
-async def test_reader_that_was_left_keeps_its_places() -> None:
-    """Wherever a caller leaves: in the queue, while its page is read, while it waits for its turn."""
+async def test_a_cancelled_read_releases_its_places() -> None:
+    """A caller may leave in the queue, during the read or during the delay, and no place is lost."""
     robots = (200, {"Content-Type": "text/plain"}, b"User-agent: *\nCrawl-delay: 100")
 
     async def respond(ip: str, port: int, host: str, target: str) -> tuple[int, Any, bytes]:
@@ -193,7 +196,7 @@ async def test_endless_calendar_ends_at_the_limit() -> None:
 
 
 async def test_hostile_links_are_dropped() -> None:
-    """What no address can be made of, what is too long, and links that the author marks as not to follow."""
+    """Invalid links, too long links and nofollow links are dropped."""
     links = (
         "javascript:alert(1)",
         "data:text/html,x",
@@ -250,15 +253,15 @@ async def test_unreachable_site_is_an_error_of_the_site() -> None:
 
 
 def test_number_of_links_of_a_page_is_bounded() -> None:
-    """A page with a hundred thousand links neither fills the memory nor takes minutes."""
+    """A page with a hundred thousand links takes little memory and time."""
     many = page(*(f"/{number}" for number in range(100_000))).decode()
     found = read_answer(html_page.read_linked_page(many)).hyperlinks
     assert found is not None
     assert len(found.links) == html_page.MAX_LINKS
 
 
-async def test_menu_without_text_still_leads_on() -> None:
-    """A first page of links alone has no text, and is no error of a crawl."""
+async def test_menu_without_text_is_crawled() -> None:
+    """A start page with links but without text is no error of the crawl."""
     site = Site(_=html('<nav><a href="/a">A</a></nav>'), a=page())
     found = await site.crawl()
     assert [page.page.url for page in found.pages] == [ROOT, f"{ROOT}a"]

@@ -1,4 +1,4 @@
-"""Which addresses the safe reader opens, and what it dials for them: the whole law, case by case, without a socket."""
+"""Which addresses the safe reader opens, and which IP addresses it connects to, case by case and without sockets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CASES = list(cases())
 
 
 class Network:
-    """DNS and servers of one case."""
+    """DNS and the servers of one case."""
 
     def __init__(self, case: Case) -> None:
         self.answers = case.dns.split(";")
@@ -74,15 +74,15 @@ def all_public(probe: ReaderProbe) -> bool:
 
 
 def test_the_corpus_is_large() -> None:
-    """Every part of the law has its cases, on both sides of each border."""
+    """Every rule has cases on both sides of each boundary."""
     expects = [case.expect for case in CASES]
     assert len(expects) >= 400
     assert expects.count("allow") >= 60
 
 
 @for_each("case", CASES)
-async def test_the_law(case: Case) -> None:
-    """What is not public is refused before a connection to it is opened, as an error value; what is public is read."""
+async def test_only_public_addresses_are_opened(case: Case) -> None:
+    """A non-public address is refused before a connection. A public address is read."""
     probe, network = await probed(case)
     assert all_public(probe), probe
     if case.expect == "block":
@@ -94,8 +94,8 @@ async def test_the_law(case: Case) -> None:
 
 
 @for_each("case", CASES)
-async def test_a_name_is_resolved_once_a_hop(case: Case) -> None:
-    """No more names are asked for than addresses were opened, but for the one that was refused."""
+async def test_a_name_is_resolved_once_for_each_hop(case: Case) -> None:
+    """Each hop resolves one name. Only a refused name is resolved without a connection."""
     probe, network = await probed(case)
     assert len(network.names) <= len(probe.connections) + 1
     assert all(name.isascii() and not name.endswith(".") for name in network.names)
@@ -135,21 +135,24 @@ async def test_a_name_is_resolved_once_a_hop(case: Case) -> None:
     ],
 )
 async def test_allowed_hosts_are_read(url: str, dns: str, allowed: str, outcome: str) -> None:
-    """READER_ALLOWED_HOSTS opens the host, host and port, or network that it names, and nothing beside it."""
+    """READER_ALLOWED_HOSTS permits only the listed host, host and port, or network."""
     probe, _ = await probed(Case("", url, dns, (), ""), READER_ALLOWED_HOSTS=allowed)
     assert probe.outcome == outcome
     assert bool(probe.connections) == (outcome == "read")
 
 
 async def test_a_public_page_cannot_redirect_inside_by_permission_of_another_host() -> None:
-    """What is allowed is allowed for every hop, what is not is refused on every hop."""
+    """Every redirect is checked against the same permissions."""
     inside = Case("", "http://a.example.net/", "93.184.215.14", ("http://10.0.0.5/",), "")
     assert (await probed(inside, READER_ALLOWED_HOSTS="10.0.0.5"))[0].outcome == "read"
     assert (await probed(inside, READER_ALLOWED_HOSTS="10.0.0.6"))[0].outcome == "page_request"
 
 
-async def test_the_name_goes_where_the_address_was_checked() -> None:
-    """The host that the server sees is the name of the address, the target its path and query in ASCII."""
+async def test_the_connection_uses_the_checked_address() -> None:
+    """The connection goes to the checked IP address.
+
+    The Host header has the name, and the target is the path and query in ASCII.
+    """
     case = Case("", "https://münchen.example.net:8443/ü?q=a b#c".replace(" ", "%20"), "93.184.215.14", (), "")
     _, network = await probed(case)
     assert network.names == ["xn--mnchen-3ya.example.net"]
@@ -157,7 +160,7 @@ async def test_the_name_goes_where_the_address_was_checked() -> None:
 
 
 async def test_the_next_address_is_dialled_when_one_does_not_answer() -> None:
-    """A name with two addresses is reachable while one of them is."""
+    """A name with two addresses is reachable if one of them answers."""
     tried: list[str] = []
 
     def respond(ip: str, port: int, host: str, target: str) -> tuple[int, dict[str, str], bytes]:
@@ -172,7 +175,7 @@ async def test_the_next_address_is_dialled_when_one_does_not_answer() -> None:
 
 
 async def test_no_address_answers() -> None:
-    """When none of them does, that is one error, after four of them at most."""
+    """If none answers, there is one error after at most four addresses."""
 
     def respond(ip: str, port: int, host: str, target: str) -> tuple[int, dict[str, str], bytes]:
         raise ConnectionRefusedError

@@ -1,4 +1,4 @@
-"""Archives from strangers: whatever is wrong with one, it is refused whole, and nothing lies anywhere afterwards."""
+"""Hostile archives: a faulty archive is refused completely, and no file of it is left on the disk."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def deep(depth: int) -> bytes:
 
 
 BAD: dict[str, Callable[[zipfile.ZipFile], None]] = {
-    # ways out of the folder
+    # path traversal
     "up": named(f"../{path_of()}"),
     "up inside": named(f"docs/../docs/{TOPIC.name}/x.json"),
     "far up": named("../../../../../../tmp/evil.json"),
@@ -99,7 +99,7 @@ BAD: dict[str, Callable[[zipfile.ZipFile], None]] = {
     "NUL": named(f"docs/{TOPIC.name}/x.json\0.py"),
     "a name that is too long": named(f"docs/{'x' * 5000}/x.json"),
     "a stream of NTFS": named(f"docs/{TOPIC.name}/x:evil.json"),
-    # what is no file
+    # not a regular file
     "a link": of_kind(stat.S_IFLNK),
     "a device": of_kind(stat.S_IFCHR),
     "a pipe": of_kind(stat.S_IFIFO),
@@ -113,7 +113,7 @@ BAD: dict[str, Callable[[zipfile.ZipFile], None]] = {
     "the same name twice": twice,
     "bzip2": packed_with(zipfile.ZIP_BZIP2),
     "lzma": packed_with(zipfile.ZIP_LZMA),
-    # what is no entry
+    # not an entry
     "nothing": holding(b""),
     "not JSON": holding(b"not JSON"),
     "someone's JSON": holding(b'{"format":1,"value":{}}'),
@@ -134,7 +134,7 @@ BAD: dict[str, Callable[[zipfile.ZipFile], None]] = {
     "too large": lambda archive: archive.writestr(
         member(path_of("evil"), compress_type=zipfile.ZIP_STORED), b"x" * (MAX_ENTRY_BYTES + 1)
     ),
-    "too large, and entry": lambda archive: holding(  # made by the test, since each worker collects this table
+    "too large, and entry": lambda archive: holding(  # built on use, because every worker collects this table
         entry("evil", json.dumps({"text": "x" * MAX_ENTRY_BYTES}).encode())
     )(archive),
 }
@@ -147,7 +147,7 @@ def store(tmp_path: Path) -> DiskResearchStore:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """An archive with one entry that is right."""
+    """Return an archive with one valid entry."""
     path = tmp_path / "x.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(member(path_of()), entry())
@@ -155,7 +155,7 @@ def file(tmp_path: Path) -> Path:
 
 
 async def is_refused(store: DiskResearchStore, file: Path) -> None:
-    """StoreError in words of ours, and no file that was not there before but the mark of an empty store."""
+    """Check for a StoreError without words of the archive, and for no new files except the mark of an empty store."""
     before = files_below(file.parent)
     with pytest.raises(StoreError) as caught:
         await store.import_(file)
@@ -168,8 +168,11 @@ def files_below(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
 
 
-async def test_what_is_right_is_taken(store: DiskResearchStore, file: Path) -> None:
-    """The archive that all others differ from in one thing; with the folders that other programs add it is as good."""
+async def test_a_valid_archive_is_imported(store: DiskResearchStore, file: Path) -> None:
+    """Every faulty archive differs from this valid one in one property.
+
+    Directory members of other programs are accepted.
+    """
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr(member("docs/", external_attr=(stat.S_IFDIR | 0o755) << 16), b"")
         archive.writestr(member(f"docs/{TOPIC.name}/"), b"")
@@ -180,14 +183,14 @@ async def test_what_is_right_is_taken(store: DiskResearchStore, file: Path) -> N
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("kind", BAD)
 async def test_one_bad_member_spoils_the_archive(kind: str, store: DiskResearchStore, file: Path) -> None:
-    """The good entry beside it is not taken either."""
+    """The valid entry next to it is not imported either."""
     with zipfile.ZipFile(file, "a") as archive:
         BAD[kind](archive)
     await is_refused(store, file)
 
 
 async def test_an_encrypted_member(store: DiskResearchStore, file: Path) -> None:
-    """Nobody is asked for a password."""
+    """An encrypted member is refused without a password prompt."""
     data = file.read_bytes()
     local, central = data.index(b"PK\x03\x04"), data.index(b"PK\x01\x02")
     flagged = bytearray(data)
@@ -197,8 +200,8 @@ async def test_an_encrypted_member(store: DiskResearchStore, file: Path) -> None
     await is_refused(store, file)
 
 
-async def test_a_size_that_is_a_lie(store: DiskResearchStore, file: Path) -> None:
-    """A member that says that it is small, and is not, is not unpacked further than it says."""
+async def test_a_wrong_size(store: DiskResearchStore, file: Path) -> None:
+    """A member that understates its size is unpacked only to the stated size."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(path_of(), b" " * 50_000_000)
     data = bytearray(file.read_bytes())
@@ -214,7 +217,7 @@ async def test_a_size_that_is_a_lie(store: DiskResearchStore, file: Path) -> Non
 
 
 async def test_members_that_share_their_bytes(store: DiskResearchStore, file: Path) -> None:
-    """A thousand lines of the directory that point to one member: the bomb that has no ratio."""
+    """A thousand directory entries that share one member are refused. Such a bomb has no suspicious ratio."""
     data = file.read_bytes()
     central = data.index(b"PK\x01\x02")
     end = data.index(b"PK\x05\x06")
@@ -231,8 +234,8 @@ async def test_members_that_share_their_bytes(store: DiskResearchStore, file: Pa
 @pytest.mark.parametrize(
     ("number", "size"), [(0xFFFF, 0xFFFF_FFFF), (0xFFFF, 100), (1, 0x7FFF_FFFF), (60_000, 0x7FFF_FFFF)]
 )
-async def test_a_directory_without_end(number: int, size: int, store: DiskResearchStore, file: Path) -> None:
-    """What the end says of the directory is judged before the directory is read."""
+async def test_an_oversized_directory(number: int, size: int, store: DiskResearchStore, file: Path) -> None:
+    """The size of the directory is checked before the directory is read."""
     data = file.read_bytes()
     end = data.index(b"PK\x05\x06")
     tail = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, number, number, size, 0, 0)
@@ -240,8 +243,8 @@ async def test_a_directory_without_end(number: int, size: int, store: DiskResear
     await is_refused(store, file)
 
 
-async def test_counts_that_are_elsewhere(store: DiskResearchStore, file: Path) -> None:
-    """The large kind of archive, which we do not write, keeps its counts where a second end points to."""
+async def test_zip64_counts(store: DiskResearchStore, file: Path) -> None:
+    """ZIP64, which the export never writes, keeps its counts in a second end record."""
     data = file.read_bytes()
     end = data.index(b"PK\x05\x06")
     second = struct.pack("<4sLQL", b"PK\x06\x07", 0, end, 1)
@@ -252,10 +255,10 @@ async def test_counts_that_are_elsewhere(store: DiskResearchStore, file: Path) -
 @pytest.mark.parametrize(
     ("name", "value"), [("MAX_ENTRIES", 1), ("ARCHIVE_UNPACKED_BYTES", 500), ("ARCHIVE_FILE_BYTES", 500)]
 )
-async def test_an_archive_has_bounds(
+async def test_an_archive_has_limits(
     name: str, value: int, store: DiskResearchStore, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Entries, their bytes and those of the file are bounded, here and where archives are written."""
+    """The number of entries, their bytes and the file size are limited, for import and export."""
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr(member(path_of("second")), entry("second"))
     own = DiskResearchStore(file.parent / "own", 30, lambda: MADE_AT)
@@ -268,7 +271,7 @@ async def test_an_archive_has_bounds(
 
 
 async def test_exported_archive_is_importable(store: DiskResearchStore, tmp_path: Path) -> None:
-    """A page that repeats one letter a million times is exported in a way that an import takes."""
+    """A page that repeats one letter a million times can be exported and imported."""
     page = sample_page("https://example.org", "a" * 1_000_000)
     await store.put(TOPIC, "docs", "good", page)
     await store.export(tmp_path / "x.zip")
@@ -279,10 +282,10 @@ async def test_exported_archive_is_importable(store: DiskResearchStore, tmp_path
 
 @settings(max_examples=300)
 @given(data=st.data())
-async def test_no_bit_of_an_archive_brings_it_down(
+async def test_a_corrupted_archive_is_refused_or_imported_unchanged(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Flip some bits, cut it, or write anything into it: it is refused, or what was taken is as it was."""
+    """A corrupted archive is refused, or its imported entries are unchanged."""
     folder = tmp_path_factory.mktemp("fuzz")
     file = folder / "x.zip"
     with zipfile.ZipFile(file, "w") as archive:

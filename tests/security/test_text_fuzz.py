@@ -1,4 +1,4 @@
-"""Texts of pages and models: whatever they consist of, each is read, and the time grows with its length alone."""
+"""Texts of pages and models with any content are processed, in time that grows linearly with their length."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from modules.llm_platform.domain.retrieval.chunking import split_chunks
 from modules.llm_platform.domain.text.language import detect_language
 
 LANGUAGES = st.sampled_from(["en", "de", "ru", "zh", "ja", "ar", "th", "pt-BR"])
-# Digits of several scripts and numbers that are no digits, for whoever calls int() or float() on what \d or isdigit accepts.
+# Digits of several scripts and numeric characters that are no digits, for code that calls int() or float() on what \d
+# or isdigit accepts.
 DIGITS = [*"0123456789", *"٣۵७๗３²₄½①Ⅷ㊿𝟗", "九" * 400, "9" * 5_000, "1" * 299, "0" * 30, "三", "万", "亿", "十", "〇"]
 SIGNS = [
     *".,:;/-+'’·%$€°!?。！？、()[]{}<>【】［］|\\\"“”«»&@_=~^*#`…–−",
@@ -115,7 +116,7 @@ SOURCES = [Source(index=1, title="A [title] 9:30", url="https://a.example/1", te
 
 @st.composite
 def claims_and_sources(draw: st.DrawFn) -> tuple[str, str]:
-    """A claim that repeats its source with a few changes, so that the comparison goes as far as it can."""
+    """Return a claim that repeats its source with a few changes, so that every rule of the comparison runs."""
     pieces = draw(st.lists(PIECES, min_size=1, max_size=30))
     changed = list(pieces)
     for at in draw(st.lists(st.integers(0, len(pieces) - 1), max_size=4)):
@@ -124,7 +125,7 @@ def claims_and_sources(draw: st.DrawFn) -> tuple[str, str]:
 
 
 def verdicts(claim: str, source: str, language: str) -> None:
-    """All that is compared of a claim and its source, with a model's verdict and without one."""
+    """Run the whole comparison of a claim and its source, with and without a model's verdict."""
     sources = [source_of(source), source_of(claim, 2)]
     answer = sanitize(f"{claim} [1][2]", sources)
     citations = CitationChecker(sources, language).check(answer).citations
@@ -143,20 +144,20 @@ def source_of(text: str, index: int = 1) -> Source:
 
 
 def extract(question: str, text: str, language: str, questions: tuple[str, ...] = ()) -> str:
-    """Return the answer in quotes of two sources."""
+    """Return the extractive answer of two sources."""
     request = SynthesisRequest(question, [source_of(text), source_of(text[::-1], 2)], language, questions=questions)
     return asyncio.run(ExtractiveSynthesizer().synthesize(request)).text
 
 
 def complete(text: str, source: str) -> str:
-    """Return the text with the markers that its author left out, sentence by sentence as it is written."""
+    """Return the text with the markers that its author left out, added sentence by sentence."""
     completer = MarkerCompleter(CitationChecker([source_of(source)], "en"), "en")
     units = AnswerSanitizer(SOURCES).units(text)
     return "".join(map(completer.feed, units)) + completer.finish("")
 
 
 def cite(text: str) -> None:
-    """Read the citations of a text, unless it has more than any text of a person."""
+    """Read the citations of a text, unless it has more citations than a realistic text."""
     with suppress(TooManyCitationsError):
         read_citations(text)
 
@@ -178,14 +179,14 @@ def feed_lines(remover: FenceRemover | SourceListRemover, text: str) -> str:
 @example((f"From {'9' * 5_000}:30 pm on.", f"From {'9' * 5_000}:30 pm on."), "en")
 @example((f"共有{'九' * 400}人。", f"共有{'九' * 399}人。"), "zh")
 def test_verdicts_read_any_text(both: tuple[str, str], language: str) -> None:
-    """No sentence and no source makes the check fail, and each quote stands where its offsets say."""
+    """The check never fails, and each quote is found at its offsets."""
     verdicts(*both, language)
 
 
 @settings(max_examples=fuzz.chosen(100, 10_000))
 @given(TEXTS, TEXTS, LANGUAGES)
 def test_extraction_reads_any_text(question: str, text: str, language: str) -> None:
-    """No page makes the answer in quotes fail, short or as a report; no question does."""
+    """The extractive answer and the extractive report never fail, whatever the page or the question."""
     extract(question, text, language)
     extract(question, text, language, (question, text[:100]))
 
@@ -193,7 +194,7 @@ def test_extraction_reads_any_text(question: str, text: str, language: str) -> N
 @settings(max_examples=fuzz.chosen(100, 10_000))
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=6))
 def test_the_sanitizer_reads_any_text_in_any_pieces(text: str, cuts: list[int]) -> None:
-    """No text makes the sanitiser fail, and the places where a stream is cut change nothing."""
+    """The sanitiser never fails, and the chunks of a stream do not change its result."""
     sanitizer, begin, parts = AnswerSanitizer(SOURCES), 0, []
     for end in [*sorted(cuts), len(text)]:
         parts.append(sanitizer.feed(text[begin:end]))
@@ -204,7 +205,7 @@ def test_the_sanitizer_reads_any_text_in_any_pieces(text: str, cuts: list[int]) 
 @settings(max_examples=fuzz.chosen(100, 10_000))
 @given(TEXTS)
 def test_chunks_and_language_of_any_text(text: str) -> None:
-    """Any text has chunks inside of it and a language or none."""
+    """Any text has chunks that are part of it, and a language or none."""
     assert all(0 <= chunk.start < chunk.end <= len(text) for chunk in split_chunks(text))
     assert detect_language(text) is None or detect_language(text)
     read_question(text, "en")
@@ -297,16 +298,16 @@ REPEATED = [
     "$",
     "\t",
 ]
-PIECE_CHARS = 5  # in one part of a stream
-SMALL, TIMES = 2_000, 10  # characters, and times as many
-FRAMES = ("{}x", "[x]: {} x|")  # at the beginning of a line, and after what may be a definition
+PIECE_CHARS = 5  # in one chunk of a stream
+SMALL, TIMES = 2_000, 10  # characters, and the factor of growth
+FRAMES = ("{}x", "[x]: {} x|")  # at the beginning of a line, and after a possible definition
 
 
 @for_each("name", READERS)
 def test_time_grows_with_the_length_alone(name: str) -> None:
-    """Ten times the text takes about ten times as long, not a hundred times, whatever it repeats: markers, words, numbers.
+    """Ten times the text takes about ten times as long, not a hundred times, whatever the text repeats.
 
-    Each run of the suite tries the texts in one of both frames, and `make fuzz` in each.
+    Each run of the suite uses one of two frames, and `make fuzz` both.
     """
     read = READERS[name]
     frames = [FRAMES if fuzz.IS_LONG else FRAMES[number % 2 :][:1] for number in range(len(REPEATED))]
@@ -316,12 +317,12 @@ def test_time_grows_with_the_length_alone(name: str) -> None:
 
 @pytest.mark.parametrize("line_end", ["\n", "\r"])
 def test_line_ends_take_linear_time_to_sanitise(line_end: str) -> None:
-    """100,000 line ends take about ten times as long as 10,000: what is buffered is not copied with each of them."""
+    """100,000 line ends take about ten times as long as 10,000, because the buffer is not copied for each of them."""
     assert _is_linear(READERS["sanitizer"], line_end, 10_000 * len(line_end))
 
 
 def _is_linear(read: Callable[[str], object], unit: str, size: int, frames: Sequence[str] = FRAMES) -> bool:
-    """Return whether the time grows with the length of a text in each frame."""
+    """Return whether the time grows linearly with the length in each frame."""
 
     def repeated(frame: str, length: int) -> Callable[[], object]:
         text = frame.format(unit * (length // len(unit)))

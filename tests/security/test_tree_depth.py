@@ -1,4 +1,4 @@
-"""No tree deeper than the limit gets past the parser, whatever the page does to hide it."""
+"""No tree deeper than the limit passes the parser, however the page tries to hide it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ TAGS = st.one_of(
 
 
 def depth(root: Any) -> int:
-    """Return the most elements within each other. Not by recursion: the tree may be deeper than Python's stack.
+    """Return the depth of the tree. The function does not recurse, because the tree may be deeper than Python's stack.
 
-    Only elements are visited: a list of the children takes time that grows with the square of the comments in it.
+    It visits only elements, because listing children takes quadratic time in the number of comments.
     """
     level, deepest = [root], 0
     while level := [child for node in level for child in children(node)]:
@@ -44,11 +44,11 @@ def children(node: Any) -> Iterator[Any]:
         child = child.next_element
 
 
-# Counting a tree costs more than parsing it, and misnested tags make trees of 100,000 elements.
+# Counting a tree costs more than parsing it, and misnested tags create trees of 100,000 elements.
 @settings(max_examples=fuzz.chosen(75, 5000), deadline=None)
 @given(st.lists(TAGS, max_size=20), st.lists(TAGS, min_size=1, max_size=5), st.integers(1, 600))
 def test_a_tree_is_refused_exactly_beyond_the_limit(tags: list[str], repeated: list[str], times: int) -> None:
-    """Whatever a parser ends by itself, ignores, moves or repeats."""
+    """The limit is exact for elements that a parser closes, ignores, moves or repeats."""
     html = "".join(tags) + "".join(repeated) * times
     try:
         parse(html)

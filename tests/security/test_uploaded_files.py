@@ -1,4 +1,4 @@
-"""Hostile files of a request: bombs end as an error that names the file, and what is written in a file stays a quote."""
+"""Hostile files of a request: a bomb is an error that names the file, and instructions in a file have no effect."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def docx(body: bytes, before: str = "") -> bytes:
     return archive(**{"word__document.xml": head + body + b"</w:t></w:r></w:p></w:body></w:document>"})
 
 
-BOMBS: Mapping[str, Callable[[], bytes]] = {  # made in their tests: they take a second and 500 MB
+BOMBS: Mapping[str, Callable[[], bytes]] = {  # built in their tests: they take a second and 500 MB
     "zip.docx": lambda: docx(b"owl " * 60_000_000),
     "zip.epub": lambda: archive(**{"META-INF__container.xml": b" " * 200_000_000}),
     "entities.docx": lambda: docx(b"&e9;", f"<!DOCTYPE x [{ENTITIES}]>"),
@@ -59,8 +59,8 @@ BOMBS: Mapping[str, Callable[[], bytes]] = {  # made in their tests: they take a
 
 
 @pytest.mark.parametrize("name", BOMBS)
-async def test_a_bomb_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
-    """The next request is answered."""
+async def test_a_bomb_is_an_error_that_names_the_file(tmp_path: Path, name: str) -> None:
+    """The error names the file, and the next request is answered."""
     async with platform(tmp_path) as wired:
         with pytest.raises(UploadedFileError, match=f"The file {name} cannot be read: ") as refused:
             await ask(wired, name, BOMBS[name]())
@@ -69,7 +69,7 @@ async def test_a_bomb_is_an_error_that_names_it(tmp_path: Path, name: str) -> No
 
 
 async def test_a_long_text_is_read_in_part(tmp_path: Path) -> None:
-    """And the answer says so."""
+    """A long text is read up to the limit, and the answer says so."""
     async with platform(tmp_path) as wired:
         found = await ask(wired, "long.txt", f"{OWLS}\n\n".encode() + b"x" * 7_000_000)
     assert [source.url for source in found.sources] == ["doc:long.txt"]
@@ -79,8 +79,8 @@ async def test_a_long_text_is_read_in_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["md", "html", "txt"])
-async def test_what_a_file_says_stays_a_quote(tmp_path: Path, kind: str) -> None:
-    """No markup, address or order of it becomes a part of the answer that works."""
+async def test_content_of_a_file_is_inactive_in_the_answer(tmp_path: Path, kind: str) -> None:
+    """Markup, addresses and instructions of a file are inactive in the answer."""
     hostile = (
         "Barn owls hunt mice ![x](https://evil.test/p.png) <img src=x onerror=alert(1)> at night "
         "[more](https://evil.test/) and [this](javascript:alert(1)) [7].\n\n<script>alert(1)</script>\n\n"

@@ -1,4 +1,4 @@
-"""Thousands of damaged addresses, redirects and DNS answers: whatever is read, only public addresses were dialled."""
+"""Thousands of damaged addresses, redirects and DNS answers: only public addresses are ever connected to."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from modules.llm_platform.infrastructure.pages.fetch import MAX_REDIRECTS
 from modules.llm_platform.testing import ReaderProbe, probe_reader
 
 MUTATIONS = fuzz.chosen(2_500, 100_000)
-PORTIONS = 10  # portions of the mutations, each a test of its own
-MIN_SHARE = 0.01  # least share of pages that are read, and of refusals, in a portion; the mean is ten times as much
+PORTIONS = 10  # portions of the mutations, with one test each
+MIN_SHARE = 0.01  # minimal fraction of read pages and of refusals in a portion; the mean is ten times higher
 PORTS = {80, 443, 8080, 8443}
 ERRORS = {"page_request", "page_connection", "page_error", "page_blocked"}
 
@@ -108,7 +108,7 @@ LOCATIONS = [target for case in CASES for target in case.redirects if len(target
 
 
 class HostileNetwork:
-    """Names that resolve to anything, another answer each time, and servers that redirect anywhere."""
+    """Names that resolve to anything, with a different answer each time, and servers that redirect anywhere."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -164,7 +164,10 @@ def _mutated(chance: random.Random, seeds: Sequence[str]) -> str:
 
 
 def _is_public(ip: str) -> bool:
-    """By the standard library, which knows nothing of our table, without tunnels into private networks."""
+    """Return the verdict of the standard library, which is independent of our table.
+
+    Tunnels into private networks are excluded.
+    """
     address = ipaddress.ip_address(ip)
     inside = any(address.version == network.version and address in network for network in TUNNELS)
     return address.is_global and not address.is_multicast and not inside
@@ -181,7 +184,9 @@ def _check(where: str, probe: ReaderProbe, network: HostileNetwork) -> None:
 
 @pytest.mark.parametrize("portion", range(PORTIONS))
 async def test_only_public_addresses_are_dialled(portion: int) -> None:
-    """No mutation raises anything but an error of the reader, none dials inside, and no name is asked for twice a hop."""
+    """A mutation raises only errors of the reader, never connects to a private address, and resolves each name once for
+    each hop.
+    """
     chance = fuzz.chance(portion)
     outcomes: Counter[str] = Counter()
     for _ in range(MUTATIONS // PORTIONS):

@@ -1,4 +1,4 @@
-"""A text to verify is no tool to flood a host that it does not name, as benchmarks/attack_verify_fanout.py shows."""
+"""Verifying a text cannot flood a host that it does not name. benchmarks/attack_verify_fanout.py measures this."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCES = 160
 
 
 class Redirecting:
-    """Each host redirects to a page of the victim, directly or after a page of its own. `seen` counts requests by host."""
+    """Every host redirects to a page of the victim, directly or through another page. `seen` counts requests by host."""
 
     def __init__(self, hops: int) -> None:
         self.hops = hops
@@ -43,8 +43,11 @@ def text_citing(sources: int) -> str:
 
 
 @for_each("hops, robots", [(1, False), (3, False), (2, True)])
-async def test_redirects_count_for_the_host_that_they_lead_to(hops: int, robots: bool) -> None:
-    """The limit of pages of one host holds wherever an address leads, for robots.txt too; sources beyond it say so."""
+async def test_redirects_count_for_their_target_host(hops: int, robots: bool) -> None:
+    """The limit of pages for one host applies to redirect targets and to robots.txt.
+
+    Sources beyond the limit are reported.
+    """
     web = Redirecting(hops)
     verified = await VerificationService(reader(web.respond, robots=robots), FakeWebSearch()).verify(
         text_citing(SOURCES)
