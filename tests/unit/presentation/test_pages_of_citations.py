@@ -87,7 +87,7 @@ def printed(response: ResearchResponse) -> str:
     ],
 )  # fmt: skip
 def test_an_answer_names_the_page(render: Callable[[ResearchResponse], str], expected: tuple[str, ...]) -> None:
-    """Beside the citation; where only sources are named, the pages of quotes that bear a sentence out."""
+    """The page is part of the citation. If only sources are shown, it is the page of the supporting quotes."""
     text = render(RESPONSE)
     assert [part for part in expected if part not in text] == []
 
@@ -128,7 +128,10 @@ def test_a_verified_text_names_the_page(render: Callable[[], str], expected: str
 
 @pytest.mark.parametrize(("url", "shown"), [(URL, f"{URL}#page=15"), ("doc:report.pdf", "doc:report.pdf")])
 def test_an_answer_of_the_index_names_the_page(url: str, shown: str) -> None:
-    """`ask` shows it behind the title, and opens it; `--json` has the field of the contract and the address as it is."""
+    """`ask` shows the page after the title, and links to it.
+
+    `--json` has the contract's field and the unchanged address.
+    """
     answer = RagAnswer(answer="Mice [1].", citations=(RagCitation(doc_id="a", title="Report", url=url, page=15),))
     timed = TimedAnswer(RagQuestion(question="What?"), answer, 1)
     assert as_research(timed).sources == (SourceRef(index=1, title="Report, p. 15", url=shown),)
@@ -138,6 +141,6 @@ def test_an_answer_of_the_index_names_the_page(url: str, shown: str) -> None:
 
 
 def test_pages_of_sources() -> None:
-    """In the order of the text, each once; a quote that bears nothing out has none."""
+    """Pages are listed once, in the order of the text. A quote that supports nothing has no page."""
     assert list_cited_pdf_pages([CITATIONS[1], *CITATIONS]) == {1: (15, 3)}
     assert [format_pages(pages) for pages in ((), (3,), (15, 3, 3))] == ["", "p. 3", "pp. 3, 15"]

@@ -1,4 +1,4 @@
-"""Each test of the command line in a folder of its own, with logging as it was."""
+"""Runs each test of the command line in an empty folder, and restores the logging configuration."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def part_wiring(platform: Any, settings: list[Settings] | None = None, *, model:
 
 
 class FakePlatform:
-    """Answers from what it was given; an exception among it is raised. Keeps what it was asked, and that it was closed."""
+    """Returns the given answers, or raises a given exception. Records its requests and whether it was closed."""
 
     def __init__(
         self,
@@ -157,7 +157,9 @@ class FakePlatform:
 
 
 class FakeResearch:
-    """`research` gives the answer or raises it; `stream` tells the events, then the answer; `plan` gives the plans in turn."""
+    """`research` returns or raises the answer, `stream` yields the events and then the answer, and `plan` returns the
+    plans in turn.
+    """
 
     def __init__(
         self,

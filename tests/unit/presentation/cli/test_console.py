@@ -1,4 +1,4 @@
-"""The console: what is printed where, and how a command leaves."""
+"""The console: which stream gets what, and how a command exits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_linked_lines_are_links_on_a_terminal_only() -> None:
 
 
 def test_markdown_is_rendered_on_a_terminal_only() -> None:
-    """A pipe gets the text as it was written."""
+    """A pipe gets the unrendered Markdown."""
     pipe, plain, _ = piped_console()
     screen, styled, _ = terminal_console()
     for console in (pipe, screen):
@@ -95,14 +95,14 @@ def test_table_that_fits_is_one_without_cut_words(columns: int, monkeypatch: pyt
 
 
 def test_warnings_are_one_line() -> None:
-    """However long a story an error tells, a line is a line."""
+    """A warning is one line, however long its error is."""
     console, _, err = piped_console()
     console.print_error("a\nb\x1b[1m c")
     assert err.getvalue() == "llm-platform: a b c\n"
 
 
 def test_only_y_and_yes_confirm() -> None:
-    """Only y and yes mean yes; where nobody can be asked nobody is in the way."""
+    """Only y and yes confirm. Without a terminal there is no question."""
     assert terminal_console("YES\n")[0].confirm("sure?")
     assert not terminal_console("")[0].confirm("sure?")
     assert piped_console("n\n")[0].confirm("sure?")
@@ -125,13 +125,13 @@ def test_closed_pipe_ends_the_command_quietly() -> None:
     console = Console(out, err)
     with exit_codes(console):
         console.print_lines([Line("x" * 100_000)] * 10)
-    out.flush()  # what the interpreter does at its end
+    out.flush()  # what the interpreter does at its exit
     out.close()
     assert err.getvalue() == ""
 
 
 def test_interrupt_cancels_the_coroutine() -> None:
-    """Ctrl-C cancels what runs, which cleans up behind itself, and ends with 130."""
+    """Ctrl-C cancels the running coroutine, which cleans up, and exits with 130."""
     cleaned: list[bool] = []
 
     async def work() -> None:
@@ -174,7 +174,7 @@ def test_unexpected_error_is_one_line_and_a_logged_traceback(level: str) -> None
 
 
 def test_hidden_module_cannot_be_imported() -> None:
-    """In the block an import fails as if the module were not installed; afterwards it works again."""
+    """In the block an import fails as if the module were not installed. Later it works again."""
     sys.modules.pop("this", None)
     with hide_modules("this", "json"):
         with pytest.raises(ImportError):

@@ -32,7 +32,7 @@ def wiring_of(monkeypatch: pytest.MonkeyPatch, code: int = 0) -> Callable[[], Wi
 
 
 def test_wiring_is_that_of_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Platform, order of providers and models come from the settings that a command loaded."""
+    """Platform, provider order and models come from the settings that the command loaded."""
     wiring = wiring_of(monkeypatch)
     with pytest.raises(SystemExit):
         entry.main()
@@ -64,7 +64,7 @@ def test_server_builds_its_own_platform(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("code", [0, 2, 130])
 def test_exit_code_is_that_of_the_command(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the command says is what the shell sees."""
+    """The exit code of the command is the exit code of the process."""
     wiring_of(monkeypatch, code)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     with pytest.raises(SystemExit) as leaving:
@@ -73,7 +73,7 @@ def test_exit_code_is_that_of_the_command(code: int, monkeypatch: pytest.MonkeyP
 
 
 def test_hanging_thread_does_not_delay_the_exit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search in a thread that nobody can cancel does not keep a person waiting."""
+    """A search in a thread that cannot be cancelled does not delay the exit."""
     wiring_of(monkeypatch, 130)
     monkeypatch.setattr(threading, "active_count", lambda: 2)
     monkeypatch.setattr(os, "_exit", lambda code: sys.exit(f"left with {code}"))

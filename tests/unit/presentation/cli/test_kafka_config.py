@@ -28,7 +28,7 @@ PASSWORD = "open-sesame-1"
     ],
 )
 def test_kafka_secret_is_redacted_and_reaches_the_client(name: str) -> None:
-    """It is looked for in what is said, is in no repr and no list of settings, and reaches the client."""
+    """The secret is redacted in messages, is in no repr or list of settings, and reaches the client."""
     given = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "team", name: PASSWORD}
     settings = Settings.load(KAFKA_CONFIG=given)
     assert PASSWORD in settings.secrets()
@@ -51,7 +51,7 @@ def test_kafka_config_keeps_the_types_of_json(monkeypatch: pytest.MonkeyPatch) -
     "value", ["sasl.password=open-sesame-1", '["open-sesame-1"]', '{"sasl.password": {"a": "open-sesame-1"}}']
 )
 def test_unreadable_kafka_config_is_not_quoted(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable's name and an example, not what was in it."""
+    """The message has the name of the variable and an example, but not the value."""
     monkeypatch.setenv("KAFKA_CONFIG", value)
     with pytest.raises(SettingsError, match="KAFKA_CONFIG") as caught:
         Settings.load()
@@ -75,7 +75,7 @@ def test_invalid_kafka_config_has_one_message(value: str, message: str, monkeypa
 
 
 def test_config_of_a_file_reaches_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path of a JSON file is read; our own options and secrets of it are handled as those of the variable."""
+    """The path of a JSON file is accepted. Unsafe options and secrets are handled like those of the variable."""
     file = tmp_path / "kafka.json"
     options = {
         "security.protocol": "sasl_ssl",
@@ -107,7 +107,7 @@ def test_config_of_a_file_reaches_the_client(tmp_path: Path, monkeypatch: pytest
     ],
 )
 def test_options_without_effect_are_refused(options: dict[str, object], message: str) -> None:
-    """A password that the connection would not use is a mistake that nobody would notice."""
+    """A password that the connection would not use is refused, because nobody would notice the mistake."""
     with pytest.raises(SettingsError, match=message) as caught:
         make_client_settings(Settings.load(KAFKA_CONFIG=options))
     assert PASSWORD not in str(caught.value)

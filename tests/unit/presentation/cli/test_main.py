@@ -65,7 +65,7 @@ def test_missing_argument_is_named(words: str, argument: str, command: Command) 
 def test_a_command_is_a_span(
     words: list[str], answer: ResearchResponse | BaseException, result: str, command: Command
 ) -> None:
-    """Its name is that of the command, and its result ok, cancelled, wrong_use, failed or the code of the error."""
+    """The span has the name of the command. Its result is ok, cancelled, wrong_use, failed or the error code."""
     tracer = MemoryTracer()
     traced = replace(wiring(FakePlatform(answer=answer)), command_tracer=lambda console, *, offline: tracer)
     command(*words, custom_wiring=traced)
@@ -108,7 +108,7 @@ class TestSearch:
         assert ended.out.endswith("2 results from searxng\n")
 
     def test_verdict_of_a_model_is_labelled(self, command: Command) -> None:
-        """A model's verdict is told as one, with what the words said; the score is that of the words."""
+        """A verdict of a model is labelled, together with the lexical verdict and its score."""
         judged = {"verdict": "partial", "checked_by": "model", "word_verdict": "unsupported", "score": 0.1}
         answer = ANSWER.model_copy(update={"citations": (ANSWER.citations[0].model_copy(update=judged),)})
         printed = command("research", "What?", platform=FakePlatform(answer=answer)).out
@@ -145,7 +145,9 @@ class TestSearch:
         ],
     )
     def test_wrong_use_names_the_option(self, options: str, option: str, expected: str, command: Command) -> None:
-        """Exit code 2, the option and what it takes on standard error, before anything is asked or spent."""
+        """Wrong use exits with 2 and prints the option and its valid values on standard error, before anything is asked
+        or spent.
+        """
         platform = FakePlatform()
         ended = command("search", "asyncio", *options.split(), platform=platform)
         assert (ended.code, ended.out, platform.searches) == (2, "", [])
@@ -240,7 +242,7 @@ class TestKeylessSearch:
         assert "leaves this machine" not in command("search", "asyncio", custom_wiring=without).err
 
     def test_chosen_ddgs_is_not_announced(self, command: Command) -> None:
-        """Whoever names the provider knows what it does."""
+        """There is no notice for a provider that was chosen explicitly."""
         assert (
             command("search", "x", "--provider", "ddgs", custom_wiring=wiring(FakePlatform(), order=("ddgs",))).err
             == ""
@@ -258,7 +260,7 @@ class TestKeylessSearch:
         assert "--documents DIR" in last
 
     def test_wrong_use_has_no_network_remedy(self, command: Command) -> None:
-        """What the caller can change is told as it is."""
+        """An error of the caller has no remedy about the network."""
         platform = FakePlatform(found=WebSearchRequestError("freshness is not in the expected format"))
         ended = command("search", "asyncio", custom_wiring=wiring(platform, order=("ddgs",)))
         assert ended.code == 2
@@ -305,7 +307,7 @@ class TestResearch:
         assert platform.closed
 
     def test_answer_sources_citations_and_notes_are_printed_in_order(self, command: Command) -> None:
-        """The answer first, then where it stands, each quote with its verdict, and what went otherwise."""
+        """The answer is followed by its sources, each quote with its verdict, and the notes."""
         ended = command("research", "What is asyncio?")
         assert ended.code == 0
         assert ended.err == ""
@@ -328,7 +330,7 @@ class TestResearch:
         assert positions == sorted(positions)
 
     def test_short_question_is_wrong_use(self, command: Command) -> None:
-        """Under the argument's name, in characters, which is what a person counts."""
+        """The message names the argument and counts characters."""
         ended = command("research", "ab")
         assert (ended.code, ended.out) == (2, "")
         assert "QUESTION" in ended.err
@@ -367,7 +369,7 @@ class TestResearch:
         assert "No language model is configured" not in printed
 
     def test_failed_model_is_noted(self, command: Command) -> None:
-        """Who configured a model and reads quotes is told that it failed, and why, in words for people."""
+        """If a configured model fails, a note gives the reason in plain words."""
         degraded = (Degraded(component="llm", reason="llm_provider: kimi failed (500)"),)
         answer = ANSWER.model_copy(update={"degraded": degraded})
         printed = command("research", "What?", custom_wiring=wiring(FakePlatform(answer=answer), model=True)).out
@@ -432,7 +434,7 @@ class TestResearch:
     def test_a_doubt_says_how_little_of_the_page_was_read(
         self, extraction: float | None, note: str, command: Command
     ) -> None:
-        """What the source does not say may stand in the part of the page that was not kept."""
+        """The missing statement may be in the part of the page that was not read."""
         cited = ANSWER.citations[1].model_copy(update={"verdict": "unsupported", "quote": "", "score": 0.4})
         sources = tuple(source.model_copy(update={"extraction": extraction}) for source in ANSWER.sources)
         answer = ANSWER.model_copy(update={"citations": (cited,), "sources": sources})
@@ -488,7 +490,7 @@ class TestResearch:
         assert [path.name for path in tmp_path.iterdir()] == [target.name]
 
     def test_json_and_file_together(self, tmp_path: Path, command: Command) -> None:
-        """Who wants both gets both."""
+        """--json and --output can be combined."""
         ended = command("research", "What is it?", "--json", "--output", str(tmp_path / "a.md"))
         assert json.loads(ended.out)["synthesis"] == ANSWER.synthesis
         assert (tmp_path / "a.md").exists()
@@ -502,7 +504,7 @@ class TestResearch:
         assert target.read_text() == "yesterday"
 
     def test_question_is_read_from_a_pipe(self, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-        """Without an argument standard input is the question, also when it is not quite UTF-8."""
+        """Without an argument standard input is the question, even with invalid UTF-8."""
         monkeypatch.setattr(
             sys, "stdin", SimpleNamespace(isatty=lambda: False, buffer=io.BytesIO(b"  What is \xff?\n"))
         )
@@ -553,7 +555,7 @@ class TestServe:
         assert 'pip install "llm-platform[server]"' in ended.err
 
     def test_missing_internal_module_is_no_missing_extra(self, command: Command) -> None:
-        """A hole in our own code is not sold as a missing extra."""
+        """A missing internal module is not reported as a missing extra."""
 
         def serve(settings: Settings) -> None:
             raise ModuleNotFoundError("No module named 'gone'", name="gone")
@@ -586,7 +588,7 @@ class TestAllCommands:
     def test_invalid_setting_ends_every_command(
         self, name: str, monkeypatch: pytest.MonkeyPatch, command: Command
     ) -> None:
-        """The variable, what is wrong and an example; exit code 1."""
+        """Every command exits with 1 and prints the variable, the fault and an example."""
         monkeypatch.setenv("SEARXNG_URL", "localhost")
         ended = command(name, *(["What is it?"] if name in ("search", "research") else []))
         assert (ended.code, ended.out) == (1, "")
@@ -596,7 +598,7 @@ class TestAllCommands:
 
     @pytest.mark.parametrize("name", ["search", "research", "serve", "config", "doctor"])
     def test_unknown_variable_is_named(self, name: str, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-        """A slip in a variable's name is a warning beside the answer."""
+        """A misspelt variable is a warning in addition to the answer."""
         monkeypatch.setenv("SEARXNG_ULR", "http://localhost:8080")
         ended = command(name, *(["What is it?"] if name in ("search", "research") else []))
         assert ended.code == 0

@@ -21,7 +21,7 @@ SOON_S = 0.3  # the prompt waits for its line by then; a slower machine makes th
 
 @contextmanager
 def prompting() -> Iterator[tuple[Console, int]]:
-    """A console on a terminal of its own, and the other end of the terminal."""
+    """A console on its own terminal, and the other end of the terminal."""
     ours, theirs = pty.openpty()
     try:
         with closing(open(theirs, closefd=True)) as source:  # noqa: PTH123
@@ -52,7 +52,7 @@ def test_ctrl_c_ends_a_prompt_in_whatever_thread_it_arrives() -> None:
 
 
 def test_a_signal_without_an_exception_leaves_the_prompt_as_it_is() -> None:
-    """A terminal tells its program so of another size; the line that is typed then is read."""
+    """A signal such as a change of the terminal's size does not interrupt the prompt, and the typed line is read."""
     seen: list[int] = []
     before = signal.signal(signal.SIGWINCH, lambda number, frame: seen.append(number))
     try:

@@ -25,7 +25,7 @@ TEXTS = st.text(st.sampled_from("ab-é 、。「」温室ーーき́\u200bА"), 
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of alphabets: what stands between blanks and characters of scripts without spaces."""
+    """Return the words: text between blanks, or characters of scripts without spaces."""
     return re.findall(r"[A-Za-z0-9][\w.-]*", text, re.ASCII)
 
 
@@ -50,7 +50,7 @@ def test_long_word_is_not_broken() -> None:
 
 @given(TEXTS, st.integers(2, 30), st.booleans())
 def test_pieces_join_to_the_text(text: str, width: int, fold: bool) -> None:
-    """The pieces are the text; with `fold` each fits, without only those of one word do not."""
+    """The joined pieces equal the text. With `fold` every piece fits, and without it single long words may not."""
     starts = [0, *find_line_starts(text, width, fold=fold)]
     assert starts == sorted(set(starts))
     pieces = [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
@@ -101,7 +101,7 @@ def test_piped_output_is_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_wrong_use_message_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message of a refused value too, with what stands before it; not in a pipe."""
+    """The error of a refused value is wrapped including its prefix, but not in a pipe."""
     monkeypatch.setenv("COLUMNS", "40")
     for stream, width in ((Terminal(), 40), (io.StringIO(), 200)):
         monkeypatch.setattr(sys, "stderr", stream)

@@ -49,7 +49,7 @@ from shared.exceptions import AppException
 
 COUNT, DOMAINS = most(WebSearchRequest, "count"), most(WebSearchRequest, "domains")
 INSTRUCTIONS, CONTEXT = most(ResearchRequest, "instructions"), most(ResearchRequest, "context")
-# Python reads these as JSON, and a run with them could be neither stored nor sent to a model.
+# Python's JSON parser accepts these values, but a run with them could not be stored or sent to a model.
 NOT_JSON = (
     '{"properties": {"a": {"minimum": NaN}}}',
     '{"properties": {"a": {"maximum": 1e999}}}',
@@ -95,7 +95,7 @@ JOB = ResearchJobDetail(
 
 
 class RecordingCall(Call):
-    """A call of one caller of several; `log` has what the server told it, in order. `error` refuses the call."""
+    """A call of one of several callers. `log` records its steps in order, and `error` refuses the call."""
 
     def __init__(self, log: list[Any], owner: str = "alice", error: AppException | None = None) -> None:
         self.owner, self.request_id, self.owns_all_reports = owner, "request-1", False
@@ -120,7 +120,7 @@ class RecordingCall(Call):
 
 
 class RecordingServices:
-    """Every service of the tools: it notes what it is called with, and returns a small result."""
+    """All services of the tools. They record their calls and return a small result."""
 
     def __init__(self, log: list[Any] | None = None) -> None:
         self.log: list[Any] = [] if log is None else log
@@ -223,7 +223,7 @@ class TestArguments:
     async def test_every_argument_reaches_the_service(
         self, tool: str, arguments: Mapping[str, Any], method: str, request_type: Any
     ) -> None:
-        """All arguments of the schema, each in its own field; the results of the searches are not sent back with an answer."""
+        """Every argument of the schema reaches its field. An answer does not repeat the search results."""
         services = RecordingServices()
         async with serving(services) as client:
             [listed] = [listed_tool for listed_tool in (await client.list_tools()).tools if listed_tool.name == tool]
@@ -319,7 +319,7 @@ class TestArguments:
         assert services.log[0][1].urls == read
 
     async def test_context_of_a_long_query_must_be_text(self) -> None:
-        """The error names it, as it does beside a short query."""
+        """The error names `context`, as with a short query."""
         async with serving(RecordingServices()) as client:
             for context in ([1], 5, {}):
                 for query in (AGENT, "Why?"):
@@ -346,7 +346,9 @@ class TestArguments:
 
 class TestToolsAsListed:
     async def test_tools_are_described_as_the_table_says(self) -> None:
-        """Name, titles, description and hints of each tool, and the server's own name and advice."""
+        """Name, titles, description and hints of each tool follow the table, and so do the server's name and
+        instructions.
+        """
         async with serving(RecordingServices()) as client:
             listed = (await client.list_tools()).tools
             server, instructions = client.server_info, client.instructions
@@ -415,8 +417,9 @@ class TestCallers:
         ],
     )
     async def test_a_call_is_counted_before_its_work(self, tool: str, arguments: dict[str, Any], method: str) -> None:
-        """The caller's limits come first, once for each call, also before its arguments are read; then the service is called
-        as the caller. A refused call reaches no service, and the log learns of it.
+        """Each call is counted once for its caller, before its arguments are read.
+
+        The service is then called as this caller. A refused call reaches no service, and is logged.
         """
         log: list[Any] = []
         services = RecordingServices(log)
@@ -463,7 +466,7 @@ class TestCallers:
         assert SECRET not in caplog.text
 
     async def test_resources_are_counted_and_belong_to_their_owner(self) -> None:
-        """Listing and reading count for the limits, once each, before the store is asked for what the owner has."""
+        """Listing and reading are counted once each, before the store is read. They return only resources of the owner."""
         log: list[Any] = []
         async with serving(RecordingServices(log), RecordingCall(log)) as client:
             listed = (await client.list_resources()).resources
@@ -503,7 +506,7 @@ class TestCallers:
             pass
 
     async def test_work_ends_when_its_client_leaves(self) -> None:
-        """The work is cancelled to its end, and nobody gets its result; work that is done goes before the end of the client."""
+        """The work is cancelled completely, and its result is discarded. Finished work is kept."""
         closed, cancelled = asyncio.Event(), asyncio.Event()
 
         async def work() -> None:
@@ -526,7 +529,7 @@ class TestCallers:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     async def test_a_client_that_left_gets_no_answer(self) -> None:
-        """Its call ends with an error of the protocol, which nobody reads, and not in the log."""
+        """The call ends with a protocol error, which is not logged."""
         call = Call()
         call.closed = asyncio.Event()
         call.closed.set()
@@ -541,7 +544,7 @@ class TestCallers:
 class TestBackgroundRuns:
     @in_virtual_time
     async def test_a_run_is_polled_each_second_until_the_wait_is_over(self) -> None:
-        """The last look is at the end of the wait and not behind it; without a wait there is one look."""
+        """The last poll is at the end of the wait and not after it. Without a wait there is one poll."""
         for wait_s, looks in ((0, 1), (1, 2), (3, 4)):
             services = RecordingServices()
             async with serving(services) as client:
@@ -724,8 +727,8 @@ class TestResults:
             ("supported", "page", None),
         ],
     )
-    def test_each_doubt_is_told_with_its_sentence(self, verdict: Any, checked_against: Any, line: str | None) -> None:
-        """The verdict in words, the number of the source, and the sentence; what is supported is only counted."""
+    def test_each_doubt_is_listed_with_its_sentence(self, verdict: Any, checked_against: Any, line: str | None) -> None:
+        """Each doubtful sentence is listed with its verdict and source number. Supported sentences are only counted."""
         citation = Citation(
             start=0, end=25, source_index=1, quote="", verdict=verdict, score=0.5, checked_against=checked_against
         )
@@ -775,7 +778,7 @@ class TestResults:
     ],
 )  # fmt: skip
 def test_progress_is_one_line_of_each_step(event: ResearchEvent, line: str | None) -> None:
-    """What was done and with how much, in 200 characters; events that nobody waits for are no step."""
+    """Each line has at most 200 characters and says what was done and how much. Minor events are no progress."""
     assert texts.describe_progress(event) == line
 
 

@@ -1,4 +1,4 @@
-"""The tools and resources of the MCP server, in process, with the SDK's own client."""
+"""The tools and resources of the MCP server, in process, with the SDK's client."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ async def test_schemas_are_valid_and_annotated(spec: Any) -> None:
     ],
 )
 async def test_results_fit_their_schemas(mode: str, name: str, arguments: dict[str, Any]) -> None:
-    """The structured result is valid by the schema that was listed, and a text stands beside it."""
+    """The structured result is valid against the listed schema, and there is also a text."""
     async with connected(mode, research=FakeResearch()) as client:
         tool = next(tool for tool in (await client.list_tools()).tools if tool.name == name)
         jsonschema_rs.validate(tool.input_schema, arguments)
@@ -265,7 +265,7 @@ async def test_wrong_arguments_are_named(name: str, arguments: dict[str, Any], f
 
 
 async def test_long_query_is_a_question_with_context() -> None:
-    """A host may hand over the whole message as `query`; what it sends as `context` stands before it."""
+    """A host may send its whole message as `query`. Its `context` comes first."""
     research = FakeResearch()
     async with connected(research=research) as client:
         for arguments in ({"query": AGENT}, {"query": AGENT, "context": "Oslo."}, {**QUESTION, "context": "Oslo."}):
@@ -377,7 +377,7 @@ async def test_an_argument_that_is_null_is_left_out() -> None:
 
 @for_each("sent", [SCHEMA, json.dumps(SCHEMA)])
 async def test_an_answer_has_the_object_of_its_schema(sent: Any) -> None:
-    """Structured, and in the text behind the answer. A host may send the schema as a string."""
+    """The object is in the structured result, and in the text after the answer. The schema may be sent as a string."""
     research = FakeResearch()
     research.response = research.response.model_copy(update={"output": {"author": "Guido [1]"}})
     async with connected(research=research) as client:
@@ -413,7 +413,7 @@ async def test_tools_that_cannot_work_are_not_offered() -> None:
 
 
 async def test_a_started_research_is_polled() -> None:
-    """It answers at once with an id; a call that waits gets the answer as soon as it is there."""
+    """The tool returns an id at once. A call with a wait returns the answer as soon as it is ready."""
     services = FakeServices()
     services.gate.clear()
     async with connected(services=services) as client:
@@ -459,7 +459,7 @@ async def test_a_research_belongs_to_who_started_it() -> None:
 
 
 def test_an_answer_names_itself_for_the_next_question() -> None:
-    """`previous_id` of the next call is in the text, as it is in the structured answer."""
+    """`previous_id` for the next call is in the text and in the structured result."""
     response = FakeResearch().response
     named = response.model_copy(update={"metadata": ResearchMetadata(latency_ms=1, request_id="r-7")})
     assert "previous_id=r-7" in research_text(named)
@@ -467,7 +467,7 @@ def test_an_answer_names_itself_for_the_next_question() -> None:
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_errors_have_our_code_and_no_secret(mode: str) -> None:
-    """An expected error has its code and remedy; an unexpected one nothing of its text; a key stands in neither."""
+    """An expected error has its code and remedy, and an unexpected error has no detail. No error contains a key."""
     services = FakeServices()
     async with connected(mode, services, secrets=(SECRET,)) as client:
         services.error = WebSearchBlockedError(f"blocked with {SECRET}: wait", retry_after_s=30)
@@ -508,7 +508,7 @@ class FailingStore:
 )
 @for_each("mode", ERAS)
 async def test_an_error_outside_of_tools_has_no_secret(mode: str, error: Exception, message: str) -> None:
-    """A list of resources that fails names our code and remedy; neither its message nor its data repeats a key."""
+    """A failed resource list has our code and remedy. Its message and data contain no key."""
     async with connected(mode, secrets=(SECRET,), store=FailingStore(error)) as client:
         with pytest.raises(MCPError) as caught:
             await client.list_resources()
@@ -547,7 +547,7 @@ class InjectedPages:
 
 
 async def test_text_of_pages_stays_data() -> None:
-    """Text of a page is a string of JSON beside a notice, without chat roles, citation marks and hidden characters."""
+    """Page text is a JSON string with a notice, without chat roles, citation marks and hidden characters."""
     found = WebSearchResponse(
         query="q", results=(WebSearchResultItem(title=INJECTED, url=REF.url, snippet=INJECTED),), provider="fake"
     )
@@ -606,7 +606,7 @@ async def test_a_result_whose_page_cannot_be_read_has_the_text_of_the_search(err
 
 
 async def test_an_address_that_may_not_be_read_stays_an_error() -> None:
-    """The text of a search does not stand for a page that the server refuses to read."""
+    """A page that the server refuses to read is an error. The text of its search result is not used instead."""
     services = FakeServices()
     async with connected(services=services) as client:
         found = (await client.call_tool("search", {"query": "q"})).structured_content["results"][0]
@@ -693,7 +693,7 @@ async def test_other_addresses_are_no_resources(uri: str) -> None:
 
 
 async def test_a_stored_report_has_no_secret() -> None:
-    """Neither the list of reports nor a report repeats a configured key."""
+    """The list of reports and the reports contain no configured key."""
     async with connected(store=await stored_reports(f"What is {SECRET}?"), secrets=(SECRET,)) as client:
         listed = await client.list_resources()
         texts = [await client.read_resource(resource.uri) for resource in listed.resources]

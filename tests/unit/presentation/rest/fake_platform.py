@@ -355,7 +355,7 @@ def research_jobs_of(services: FakeServices) -> ResearchJobService:
 
 
 def watches_of(services: FakeServices, jobs: ResearchJobService) -> WatchService:
-    """Return watched questions in `services.watch_store`, which nobody asks; a webhook is refused."""
+    """Return watched questions over `services.watch_store` that are never run. Webhooks are refused."""
     research: Any = _Service(check=services.check, estimate=services.estimate)
     store = services.watch_store
     webhooks = WebhookService(services.jobs, _Service, ())  # type: ignore[arg-type]
@@ -430,7 +430,10 @@ async def app_client(
     limits_are_set: bool = True,
     **values: Any,
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield a client of a running application with these settings. `limits_are_set`: `rate_limiter` is the operator's wish."""
+    """Yield a client of a running application with these settings.
+
+    `limits_are_set`: the operator has set the limits of `rate_limiter`.
+    """
     if rate_limiter is not None and limits_are_set:
         values.setdefault("RATE_LIMIT_PER_MINUTE", 30)
     app = create_app(

@@ -40,7 +40,7 @@ LAZY = (
     "verification",
     "verified_text",
 )
-LANGUAGES = ("ar", "de", "he", "ru", "zh")  # besides English
+LANGUAGES = ("ar", "de", "he", "ru", "zh")  # in addition to English
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "Sec-Fetch-Mode": "navigate"}
 
 
@@ -104,7 +104,7 @@ async def test_content_security_policy_allows_local_files_only() -> None:
 
 
 async def test_other_routes_require_a_key() -> None:
-    """The page is open, what it calls is not: neither a search nor the document under its public name."""
+    """The page is public, but its requests are not: neither a search nor the document under its public name."""
     async with app_client(LLM_PLATFORM_API_KEYS=KEY) as client:
         for path in ("/search?q=x", "/openapi.json", "/docsx", "/doc"):
             assert (await client.get(path)).status_code == 401
@@ -135,7 +135,10 @@ async def test_root_is_the_page_for_browsers(accept: str, is_page: bool, keys: s
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
 async def test_any_site_may_link_to_the_page(path: str) -> None:
-    """Who clicks a link to the page comes in; a script of that site does not, nor does its address open other routes."""
+    """A link to the page may be opened from any site.
+
+    A script of another site cannot load it, and the page's address opens no other route.
+    """
     followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     async with app_client() as client:
         assert (await client.get(path, headers=followed)).status_code == 200
@@ -181,7 +184,7 @@ class TestBrowserFiles:
         ],
     )
     async def test_search_engine(self, headers: dict[str, str], base: str) -> None:
-        """A question goes to the address under which the page was asked for, also behind a proxy that ends TLS."""
+        """A question is sent to the address under which the page was opened, also behind a proxy that terminates TLS."""
         async with app_client(LLM_PLATFORM_API_KEYS=KEY) as client:
             links = Links((await client.get("/", headers=BROWSER)).text).found
             answer = await client.get("/opensearch.xml", headers=headers)
@@ -191,14 +194,14 @@ class TestBrowserFiles:
         (url,) = ElementTree.fromstring(answer.content).iter(name)
         assert url.get("template") == f"{base}?q={{searchTerms}}"
 
-    async def test_search_engine_of_a_foreign_name(self) -> None:
-        """A name that is not the server's gets no description."""
+    async def test_search_engine_for_an_unknown_host(self) -> None:
+        """A host name that is not the server's gets no OpenSearch description."""
         async with app_client() as client:
             assert (await client.get("/opensearch.xml", headers={"Host": "evil.test"})).status_code == 421
 
 
 class TestResearchPage:
-    """The page at /: its files, what it may load, and how large it is."""
+    """The page at /: its files, its content security policy, and its size."""
 
     @pytest.mark.parametrize("keys", ["", KEY])
     async def test_its_files_are_served(self, keys: str) -> None:
@@ -225,7 +228,7 @@ class TestResearchPage:
                 assert (await client.get(f"/page/{name}")).status_code in (401, 404)
 
     def test_every_file_of_the_folder_is_known(self) -> None:
-        """No file lies there that is neither served nor a licence."""
+        """Every file of the folder is served or is a licence."""
         files = {path.relative_to(RESEARCH_FOLDER).as_posix() for path in RESEARCH_FOLDER.rglob("*") if path.is_file()}
         assert {name for name in files if not name.endswith(".LICENSE")} == {*RESEARCH_FILES, "index.html"}
 
@@ -247,7 +250,7 @@ class TestResearchPage:
             paths = ["/", *(f"/page/{name}" for name in RESEARCH_FILES)]
             answers = [await client.get(path, headers={**BROWSER, "Accept-Encoding": "gzip"}) for path in paths]
         assert all(answer.headers["content-encoding"] == "gzip" for answer in answers)
-        # A cache must not give the compressed file to a client that reads none, nor the page to one that asks for JSON.
+        # A cache must not return the compressed file to a client without compression, nor the page to a JSON client.
         assert {answer.headers["vary"] for answer in answers} == {"Accept, Accept-Encoding"}
         sizes = {path: int(answer.headers["content-length"]) for path, answer in zip(paths, answers, strict=True)}
         unused = sorted(size for path, size in sizes.items() if path.startswith("/page/lang/"))[:-1]
@@ -284,7 +287,7 @@ class TestResearchPage:
         assert (other.status_code, other.headers["cache-control"]) == (200, "no-cache")
 
     def test_first_paint_names_the_modules_of_each_part(self) -> None:
-        """What first_paint.js asks for at once is what the part imports at its start, no module more or less."""
+        """first_paint.js preloads exactly the modules that each part imports at its start."""
         script = (RESEARCH_FOLDER / "first_paint.js").read_text(encoding="utf-8")
         lists = dict(re.findall(r"const (BOTH|ASKING|READING) = \[(.*?)\];", script, flags=re.DOTALL))
         named = {name: set(re.findall(r'"([^"]+)"', text)) for name, text in lists.items()}
@@ -294,7 +297,7 @@ class TestResearchPage:
         assert named["READING"] == reading - named["BOTH"]
 
     def test_files_are_offered_as_the_server_reads_them(self) -> None:
-        """The list in the file dialogue is that of the documents."""
+        """The file dialogue offers the suffixes that the server can read."""
         (offered,) = re.findall(r'SUFFIXES = "([^"]+)"', (RESEARCH_FOLDER / "files.js").read_text("utf-8"))
         assert tuple(offered.split(",")) == SUFFIXES
 
@@ -385,7 +388,7 @@ class TestVendoredFiles:
         assert not (tmp_path / "files").exists()
 
     def test_licence_is_in_the_notice(self) -> None:
-        """NOTICE says what is part of the package, of which version, and under which licence."""
+        """NOTICE lists each bundled work with its version and licence."""
         notice = (vendored.ROOT / "NOTICE").read_text(encoding="utf-8")
         for package in vendored.PACKAGES:
             assert (f"{package.name} {package.version} (" in notice) == package.is_shipped

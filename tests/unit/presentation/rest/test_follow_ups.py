@@ -47,7 +47,7 @@ async def ask(client: httpx2.AsyncClient, query: str, key: dict[str, str] = MINE
 
 
 async def test_follow_up_of_an_answer(client: httpx2.AsyncClient, library: Library) -> None:
-    """The question as it was asked and as it was understood; the earlier source answers it without a search."""
+    """The answer has the asked and the understood question. An earlier source answers it without a search."""
     first = (await ask(client, FIRST)).json()["metadata"]
     answer = (await ask(client, NEXT, previous_id=first["request_id"])).json()
     assert (answer["query"], answer["metadata"]["standalone_query"]) == (NEXT, STANDALONE)
@@ -56,7 +56,7 @@ async def test_follow_up_of_an_answer(client: httpx2.AsyncClient, library: Libra
 
 
 async def test_stream_begins_with_the_understood_question(client: httpx2.AsyncClient) -> None:
-    """`planned` has it."""
+    """The `planned` event contains the understood question."""
     first = (await ask(client, FIRST)).json()["metadata"]
     body = {"query": NEXT, "previous_id": first["request_id"]}
     events = events_of(await client.post("/research", json=body, headers=MINE | EVENTS))
@@ -65,10 +65,10 @@ async def test_stream_begins_with_the_understood_question(client: httpx2.AsyncCl
 
 
 @pytest.mark.parametrize("how", [{}, {"stream": True}, {"background": True}, {"depth": "deep"}], ids=str)
-async def test_foreign_unknown_and_expired_ids_are_the_same_problem(
+async def test_unknown_and_expired_ids_and_ids_of_other_callers_are_the_same_problem(
     client: httpx2.AsyncClient, clock: Clock, how: dict[str, Any]
 ) -> None:
-    """404, not 422, with one text: it does not say whether the id exists."""
+    """All are a 404 with one text, so the response does not reveal whether the id exists."""
     first = (await ask(client, FIRST)).json()["metadata"]["request_id"]
     foreign = await ask(client, NEXT, YOURS, previous_id=first, **how)
     unknown = await ask(client, NEXT, previous_id="0" * 32, **how)
@@ -82,7 +82,10 @@ async def test_foreign_unknown_and_expired_ids_are_the_same_problem(
 
 
 async def test_plan_of_a_follow_up_is_that_of_the_understood_question(client: httpx2.AsyncClient) -> None:
-    """Also of a conversation that the client keeps; a plan of another one names no understood question."""
+    """The plan is that of the understood question, also for a conversation that the client keeps.
+
+    A plan for another conversation has no understood question.
+    """
 
     async def plan(**fields: Any) -> Any:
         return (await client.post("/research/plan", json={"query": NEXT, **fields}, headers=MINE)).json()
@@ -101,7 +104,7 @@ async def test_plan_of_a_follow_up_is_that_of_the_understood_question(client: ht
 
 
 async def test_plan_has_the_errors_of_a_research(client: httpx2.AsyncClient, clock: Clock) -> None:
-    """An unknown, foreign or expired id is 404 with the same text; a wrong field is 422."""
+    """An unknown id, the id of another caller or an expired id is a 404 with the same text. A wrong field is a 422."""
     first = (await ask(client, FIRST)).json()["metadata"]["request_id"]
 
     async def problem(key: dict[str, str] = MINE, **fields: Any) -> tuple[int, str, str]:
@@ -157,7 +160,7 @@ async def test_fields_out_of_bounds_are_refused(client: httpx2.AsyncClient, fiel
 
 
 async def test_turns_of_a_conversation_are_its_context(client: httpx2.AsyncClient, library: Library) -> None:
-    """A client of Perplexity sends all messages; the last one is understood in the context of those before."""
+    """A Perplexity client sends all messages. The last one is understood in the context of the earlier ones."""
     turns = [("system", "Be short."), ("user", FIRST), ("assistant", PUMPS), ("user", NEXT)]
     messages = [{"role": role, "content": text} for role, text in turns]
     answer = await client.post(
@@ -194,7 +197,7 @@ async def test_response_of_the_responses_api_is_followed(client: httpx2.AsyncCli
 
 
 class AiSdk:
-    """Sends turns as Vercel's AI SDK does: what was answered before is referred to by the ids of its items."""
+    """Sends turns like Vercel's AI SDK, which refers to earlier answers by the ids of their items."""
 
     def __init__(self, client: httpx2.AsyncClient, model: str = "research-shallow") -> None:
         self._client = client

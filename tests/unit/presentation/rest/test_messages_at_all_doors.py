@@ -1,4 +1,4 @@
-"""The words of errors at all doors, HTTP and MCP: none of them comes from the library that validates."""
+"""Error messages of all interfaces, HTTP and MCP. No message comes from the validation library."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_all_doors_are_tried() -> None:
 async def test_no_message_has_internal_words(
     method: str, path: str, example: dict[str, Any], fields: list[str]
 ) -> None:
-    """Any value in any field: what is refused is refused in the words of the interface, without the sender's."""
+    """Any refused value has a message in the terms of the interface that does not contain the value."""
     async with app_client() as client:
         for field in fields:
             for value in ODD:
@@ -98,7 +98,7 @@ def test_no_message_of_a_tool_has_internal_words(spec: Any) -> None:
 
 
 def message_of(spec: Any, arguments: dict[str, Any]) -> str:
-    """Return the message of the error; empty if there is none."""
+    """Return the message of the error, or an empty string."""
     try:
         spec.parse(arguments, Choices())
     except InvalidArgumentsError as error:

@@ -1,4 +1,4 @@
-"""GET /research/options: what a request can choose is what this server really has, and nothing else."""
+"""GET /research/options lists exactly what this server supports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def server(folder: Path, **values: Any) -> AsyncIterator[httpx2.AsyncClien
 
 
 async def options_of(client: httpx2.AsyncClient, titles: int = 0) -> dict[str, Any]:
-    """Return the options, when so many titles are known: a folder is read while the server answers."""
+    """Return the options once the given number of titles is known, because the folder is read during requests."""
     async with asyncio.timeout(START_TIMEOUT_S):
         while True:
             found: dict[str, Any] = (await client.get("/research/options")).json()
@@ -96,7 +96,7 @@ async def test_the_options_are_all_there(tmp_path: Path) -> None:
 async def test_sources_are_those_of_the_configured_providers(
     tmp_path: Path, values: dict[str, Any], sources: list[str], usual: list[str], titles: int
 ) -> None:
-    """Offline nothing but documents, documents only if there are any; titles are those of documents that can be searched."""
+    """Offline, only documents are listed, and only if there are any. The titles are those of searchable documents."""
     folder = documents(tmp_path, "Owls") if values.pop("owls", False) else {}
     async with server(tmp_path, **values, **folder) as client:
         found = await options_of(client, titles)
@@ -104,7 +104,7 @@ async def test_sources_are_those_of_the_configured_providers(
 
 
 async def test_only_models_that_can_write_are_offered(tmp_path: Path) -> None:
-    """One whose key is missing would fail at its first call; no key, no address of a service is told."""
+    """A model without its key would fail and is left out. No key or address of a service is shown."""
     async with server(tmp_path, LLM_PROVIDERS=LISTED) as client:
         answer = await client.get("/research/options")
     assert answer.json()["models"] == ["a/x/large"]
@@ -135,7 +135,7 @@ async def test_titles_are_few_and_short(tmp_path: Path) -> None:
 
 
 async def test_titles_of_an_index(tmp_path: Path) -> None:
-    """Without a folder of their own, documents are those that were indexed."""
+    """Without a folder, the documents are the indexed ones."""
     parts = documents(tmp_path, "Owls")
     settings = Settings(_env_file=None, LLM_PLATFORM_DATA_DIR=tmp_path / "data")
     async with build_platform(settings) as platform:

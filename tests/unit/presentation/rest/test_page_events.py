@@ -12,9 +12,9 @@ STEPS = (RESEARCH_FOLDER / "steps.js").read_text(encoding="utf-8")
 
 
 def test_the_page_decides_on_every_event() -> None:
-    """The switch of steps.js has a case for each event of the registry, and for no other but the page's own.
+    """The switch in steps.js has a case for each registered event and the page's own events, and no others.
 
-    A new event is added there: with a step, or to the cases that return nothing.
+    A new event needs a case there that shows a step or returns nothing.
     """
     switch = STEPS.partition("switch (event.type) {\n")[2].partition("\n    }\n")[0]
     cases = re.findall(r'case "(\w+)":', switch)

@@ -12,7 +12,7 @@ from tests.support.growth import is_linear
 
 from modules.llm_platform.presentation.rest.docs_routes import RESEARCH_FOLDER
 
-# Patterns for what a text from outside may hold: those that hide Markdown, the rule of a table, and markers.
+# Patterns applied to untrusted text: hidden Markdown, table rules, and markers.
 PATTERN = re.compile(
     r"^(?:  |const RULE = )/((?:[^/\\\n]|\\.)+)/g?[,;]|/(\S*\\\[\\d\{1,4\}\\\][^/\n]*)/g", re.MULTILINE
 )
@@ -32,8 +32,8 @@ def test_the_modules_of_the_page_import_in_no_circle() -> None:
 
 @for_each("pump", ["[", "![", "[a", " ", "\t", "| ", "|-", "-", "**a ", "`a", "[a](", "[1] "])
 @for_each("name", ["source_text.js", "picture.js", "receipts.js", "strip.js", "summary.js"])
-def test_texts_from_outside_are_read_in_linear_time(name: str, pump: str) -> None:
-    """A page or a model writes what the tab of a reader must draw. Its engine of patterns backtracks as Python's does."""
+def test_untrusted_text_is_processed_in_linear_time(name: str, pump: str) -> None:
+    """The browser's regex engine backtracks like Python's, and the text comes from pages and models."""
     source = (RESEARCH_FOLDER / name).read_text(encoding="utf-8")
     found = [match[1] or match[2] for match in PATTERN.finditer(source)]
     assert found

@@ -1,4 +1,4 @@
-"""The page has words for readers for each code that the server sends; the server's own are for operators."""
+"""The page has a message for readers for every error code. The server's messages are for operators."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_every_error_has_words_for_readers() -> None:
 
 
 def test_every_reason_has_words_for_readers() -> None:
-    """A reason that the server learns for `degraded` needs a sentence, unless the page tells it in another place."""
+    """A new reason in `degraded` needs a sentence, unless the page shows it elsewhere."""
     codes = set(reason_codes())
     assert {"budget", "stand_in", "length", "stale"} <= codes
     told_by_part = {"incomplete": "judge", "stand_in": "rank", "page_cut": "source", "unfinished": "summarize",

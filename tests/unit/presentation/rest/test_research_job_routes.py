@@ -99,7 +99,7 @@ async def test_event_streams_of_one_caller_are_bounded(services: FakeServices) -
 
 
 async def test_events_resume_after_the_last_one(client: httpx2.AsyncClient) -> None:
-    """The events are those of a stream, under stored numbers; Last-Event-ID goes on exactly after it; then 204."""
+    """Events have stored numbers. Last-Event-ID resumes exactly after an event, and after the end the response is 204."""
     name = await submitted(client)
     events = events_of(await client.get(f"/research/{name}/events"))
     assert [kind for _, kind, _ in events] == ["started", "sources", "token", "done"]
@@ -144,8 +144,11 @@ async def test_cancelled(client: httpx2.AsyncClient, services: FakeServices) -> 
     assert (await client.delete(f"/research/{done}")).json()["status"] == "done"
 
 
-async def test_a_finish_is_asked_for(services: FakeServices) -> None:
-    """The run of the caller is told. That of another key is a 404 as an unknown one is; one that has ended is a 409."""
+async def test_a_run_can_be_finished_early(services: FakeServices) -> None:
+    """A run of the caller is finished early.
+
+    A run of another key or an unknown run is a 404, and an ended run is a 409.
+    """
     services.gate.clear()
     async with app_client(services, LLM_PLATFORM_API_KEYS=KEYS) as client:
         name = await submitted(client, **ALICE)
@@ -194,7 +197,7 @@ async def test_each_owner_sees_their_own(services: FakeServices) -> None:
 
 
 async def test_pages(client: httpx2.AsyncClient) -> None:
-    """The newest is first, without its answer; `next` goes on; the bounds of `limit` are checked."""
+    """The newest run comes first, without its answer. `next` gives the next page, and `limit` is validated."""
     names = [await submitted(client) for _ in range(3)]
     first = (await client.get("/research?limit=2")).json()
     assert [job["id"] for job in first["researches"]] == [names[2], names[1]]
@@ -227,8 +230,8 @@ async def test_what_does_not_go_together(client: httpx2.AsyncClient) -> None:
     assert "WEBHOOK_SECRET" in answer.json()["detail"]
 
 
-async def test_ids_that_cannot_be(client: httpx2.AsyncClient) -> None:
-    """Whatever stands in the path, an id that does not exist is a 404."""
+async def test_impossible_ids(client: httpx2.AsyncClient) -> None:
+    """Any id that does not exist is a 404, whatever the path contains."""
     for name in ("%00", "%ff", "a b", "x" * 500, "%F0%9F%98%80"):
         assert (await client.get(f"/research/{name}")).status_code == 404
 

@@ -180,7 +180,7 @@ LONG = "We compare pumps for a house of 1950. " * 40 + "Which heat pump is quiet
 async def test_the_question_of_a_message_is_found(
     client: httpx2.AsyncClient, services: FakeServices, path: str
 ) -> None:
-    """A message that is longer than a question is read as those of chat clients are; a short one is the question itself."""
+    """A message longer than a question is read like a chat message. A short message is the question."""
     assert (await client.post(path, json={"message": LONG, "context": "Of 2026."})).status_code == 200
     assert (await client.post(path, json={"message": " What is Python asyncio? "})).status_code == 200
     long, short = services.requests
@@ -310,7 +310,7 @@ async def test_unexpected_error_in_a_stream_is_logged_and_hidden(
 
 @in_virtual_time
 async def test_idle_stream_sends_comments() -> None:
-    """Without events a comment is sent at intervals; it is not an event."""
+    """An idle stream sends comments at intervals, which are not events."""
     services = FakeServices()
     services.delay_s = 3.5 * sse.HEARTBEAT_S
     async with app_client(services) as client:

@@ -1,4 +1,4 @@
-"""The search routes, in the format of the platform and in that of SearXNG."""
+"""The search routes, in the format of the platform and in SearXNG's format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SEARXNG_JSON: dict[str, Any] = {
 
 
 async def test_web_search_has_the_documented_fields(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """The response has exactly the documented fields; the request has its defaults."""
+    """The response has exactly the documented fields, and the request has its documented defaults."""
     services.found = services.found.with_degraded([BLOCKED])
     answer = await client.post("/llm-platform/web-search", json={"query": " solar "})
     assert answer.json() == {

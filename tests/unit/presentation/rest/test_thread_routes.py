@@ -85,7 +85,7 @@ async def test_threads_come_in_pages(client: httpx2.AsyncClient) -> None:
 
 
 async def test_a_thread_belongs_to_its_owner(services: FakeServices) -> None:
-    """To another key it does not exist: not in the list, not by its id, neither to rename nor to delete."""
+    """Another key can neither list, read, rename nor delete the thread."""
     async with app_client(services, LLM_PLATFORM_API_KEYS=KEYS) as client:
         name = await submitted(client, **ALICE)
         path = f"/research/threads/{name}"
@@ -97,7 +97,7 @@ async def test_a_thread_belongs_to_its_owner(services: FakeServices) -> None:
 
 
 async def test_deleting_a_thread_stops_its_runs(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """A run that goes on is cancelled, and writes nothing more."""
+    """A running run is cancelled, and writes nothing more."""
     services.gate.clear()
     name = await submitted(client)
     while not services.requests:
@@ -153,8 +153,8 @@ async def test_an_answer_that_could_not_be_stored_says_so(
     assert stored.status_code == (404 if fails else 200)
 
 
-async def test_a_nul_is_no_character_of_a_title_or_of_a_search(client: httpx2.AsyncClient) -> None:
-    """PostgreSQL takes none; a title without another character is none."""
+async def test_nul_characters_are_removed_from_titles_and_searches(client: httpx2.AsyncClient) -> None:
+    """PostgreSQL accepts no NUL. A title of NUL characters only counts as empty."""
     name = await submitted(client)
     renamed = await client.patch(f"/research/threads/{name}", json={"title": "Event\x00 loops"})
     assert (renamed.status_code, renamed.json()["title"]) == (200, "Event loops")

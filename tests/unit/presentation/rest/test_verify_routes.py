@@ -19,7 +19,7 @@ TEXT = f"The Eiffel Tower is 330 metres tall [1]. It was completed in 1899 [1].\
 
 
 async def test_the_answer_has_sentences_sources_and_counts(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """Each sentence has its place, verdict and citations, each source its state."""
+    """Each sentence has its position, verdict and citations, and each source has its state."""
     services.verified_pages[URL] = TOWER
     answer = await client.post("/verify", json={"text": TEXT})
     assert answer.status_code == 200
@@ -39,7 +39,7 @@ async def test_the_answer_has_sentences_sources_and_counts(client: httpx2.AsyncC
 
 
 async def test_sentences_are_streamed(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """Events are numbered, and the last one has the whole answer."""
+    """Events are numbered, and the last event has the complete answer."""
     services.verified_pages[URL] = TOWER
     answer = await client.post("/verify", json={"text": TEXT}, headers={"Accept": "text/event-stream"})
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -150,7 +150,7 @@ async def test_an_ordinary_run_is_no_verification(client: httpx2.AsyncClient) ->
 
 
 async def test_a_text_with_too_many_sources_fails_in_the_background(client: httpx2.AsyncClient) -> None:
-    """The problem is that of a whole answer."""
+    """The problem is the same as in a direct request."""
     text = " ".join(f"[a](https://a{number}.example)" for number in range(300))
     job = (await client.post("/verify", json={"text": text, "background": True})).json()["id"]
     async with asyncio.timeout(30):

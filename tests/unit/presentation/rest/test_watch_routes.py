@@ -1,4 +1,4 @@
-"""The routes of watched questions: what their owner sees, and nobody else does."""
+"""The routes of watched questions are visible to their owner only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def services(tmp_path: Path) -> FakeServices:
 
 
 async def test_a_watch_is_added_listed_and_removed(services: FakeServices) -> None:
-    """201 with its address, and what it takes at most is part of the answer."""
+    """The response is 201 with the location, and contains the maximal cost."""
     async with app_client(services) as client:
         added = await client.post("/watches", json={**BODY, "urls": ["https://example.org/toll"], "language": "en"})
         assert added.status_code == 201

@@ -39,7 +39,7 @@ class Ended(NamedTuple):
 
 
 class Platform(PlatformPart):
-    """A platform that answers one thing, where somebody may step in."""
+    """A platform with one fixed answer. Subclasses can change it."""
 
     def __init__(self, outcome: RagAnswer | Exception) -> None:
         self.answers = self
@@ -69,7 +69,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def test_answer_sources_and_notes_are_printed(run: Run) -> None:
-    """The numbers of the text are those of the list; a document without title or address is shown by its id."""
+    """The numbers in the text match the list. A document without title or address is shown by its id."""
     ended = run(f" {QUESTION} ")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("Thirty minutes [1]. Only owners renew it [2].\n\nSources\n[1] Sessions <&>\n")
@@ -80,7 +80,7 @@ def test_answer_sources_and_notes_are_printed(run: Run) -> None:
 
 
 def test_json_is_the_answer_of_the_stage(run: Run) -> None:
-    """The fields of the contract under the contract's names, what is not there left out."""
+    """The JSON has the fields and names of the contract, and leaves out absent values."""
     result = json.loads(run(QUESTION, "--json").out)
     assert isinstance(result.pop("latency_ms"), int)
     assert result == {
@@ -106,7 +106,7 @@ def test_json_is_the_answer_of_the_stage(run: Run) -> None:
     ],
 )
 def test_output_file_holds_the_answer(run: Run, tmp_path: Path, name: str, there: str) -> None:
-    """The format is that of the name; the screen stays empty."""
+    """The suffix of the file selects its format, and nothing is printed."""
     ended = run(QUESTION, "--output", str(tmp_path / name))
     assert (ended.code, ended.out) == (0, "")
     assert there in (tmp_path / name).read_text(encoding="utf-8")
@@ -186,7 +186,7 @@ def test_missing_model_is_noted_below_quotes(run: Run) -> None:
 def test_jina_notice_for_context_addresses_without_text(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readers: str | None, warned: bool
 ) -> None:
-    """Only addresses that will be read: one beside words is not."""
+    """The notice appears only for addresses that will be read, not for an address with given text."""
     file = tmp_path / "context.json"
     if readers:
         monkeypatch.setenv("READERS", readers)

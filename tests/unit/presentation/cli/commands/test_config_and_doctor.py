@@ -1,4 +1,4 @@
-"""`config` tells everything but secrets; `doctor` tells what is wrong and what to do."""
+"""`config` shows every setting without secrets. `doctor` reports problems with their remedies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ KEY = "sk-very-secret-0123456789"
 
 class TestConfig:
     def test_every_setting_is_shown_with_its_origin(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Argument, environment, .env or default stands behind each value, and a second name where it came by that."""
+        """Each value is followed by its origin (argument, environment, .env or default), and by its alias if the value
+        was set under it.
+        """
         (tmp_path / ".env").write_text("LLM_MODEL=m\n")
         monkeypatch.setenv("RESEARCH_BRIDGE_SEARXNG_URL", "http://a.example")
         arguments = {"LLM_PLATFORM_OFFLINE": True}
@@ -36,7 +38,7 @@ class TestConfig:
 
     @pytest.mark.parametrize("as_json", [False, True])
     def test_no_secret_is_shown(self, as_json: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A secret is set or it is not; more nobody learns."""
+        """A secret is shown only as set or not set."""
         for name in ("BOCHA_API_KEY", "LLM_PLATFORM_API_KEYS", "SEARXNG_PASSWORD"):
             monkeypatch.setenv(name, KEY)
         monkeypatch.setenv("UPSTREAM_PROXY", f"http://me:{KEY}@proxy.example:3128")
@@ -50,7 +52,7 @@ class TestConfig:
         assert "http://***@a.example,https://b.example" in out.getvalue()
 
     def test_settings_are_grouped(self) -> None:
-        """The order and the headings are those of the reference."""
+        """Groups and headings follow the reference."""
         console, out, _ = piped_console()
         run(["config"], wiring(FakePlatform()), console)
         assert re.search(r"\nSearch\n  SEARCH_PROVIDERS +auto  \(default\)\n", out.getvalue())
@@ -63,7 +65,7 @@ class TestConfig:
         assert {"name": "LLM_KIND", "value": "openai", "origin": "default", "variable": "LLM_KIND"} in settings
 
     def test_short_secret_is_a_warning(self) -> None:
-        """Whoever sets a key that cannot be searched for should know."""
+        """A key that is too short to be redacted causes a warning."""
         (warning,) = list_setting_warnings(Settings(BOCHA_API_KEY="short"))
         assert warning.startswith("BOCHA_API_KEY is shorter than 8 characters")
 
@@ -116,14 +118,14 @@ class TestDoctor:
             assert (first["subject"], first["verdict"]) == ("searxng", "failed")
 
     def test_progress_on_a_terminal(self) -> None:
-        """Asking takes seconds: a terminal is told so."""
+        """A terminal shows that checks are running, because they take seconds."""
         console, out, err = terminal_console()
         run(["doctor"], wiring(FakePlatform()), console)
         assert "checking what is configured" in err.getvalue()
         assert "language model" in out.getvalue()
 
     def test_brokers_are_checked_where_they_are_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Kafka has no line without brokers, and those of its checks with them."""
+        """Kafka checks are listed only if brokers are configured."""
         found = [CheckResult("kafka brokers", "failed", "cannot be reached")]
         monkeypatch.setattr(doctor_module, "check_brokers", lambda settings: found)
         console, out, _ = piped_console()
@@ -143,18 +145,18 @@ class TestDoctor:
         ],
     )
     def test_inconsistent_settings_have_a_remedy(self, settings: dict[str, str], verdict: str, expected: str) -> None:
-        """What can be seen without asking anybody is said with its remedy, and without the key."""
+        """Inconsistent settings are reported with the remedy and without the key, and without a network request."""
         (finding,) = check_settings(Settings(**settings))
         assert finding.verdict == verdict
         assert expected in finding.text
         assert KEY not in finding.text
 
     def test_half_configured_model_is_not_reported_twice(self) -> None:
-        """A key without a model makes a model that fails when it is asked: it is not reported a second time."""
+        """A key without a model makes a model that fails when it is called. The doctor reports it only once."""
         assert list(check_settings(Settings(LLM_API_KEY=KEY))) == []
 
     def test_missing_wheel_has_no_install_command(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where wordllama has no package, that is said, and not a line that would fail."""
+        """If wordllama has no wheel for the platform, the doctor says so and shows no install command."""
         monkeypatch.setattr(doctor_module, "find_spec", lambda name: None if name == "wordllama" else object())
         monkeypatch.setattr("modules.llm_platform.domain.package.platform.machine", lambda: "riscv64")
         (finding,) = check_extras()

@@ -16,7 +16,7 @@ ITEM = '{"doc_id": "d", "snippet": "Words.", "score": 0.5, "unknown": {}}'
 @pytest.mark.parametrize("text", [f"[{ITEM}]", f'{{"context": [{ITEM}]}}', f'{{"request_id": "1", "hits": [{ITEM}]}}'])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_list_request_and_search_result_are_accepted(tmp_path: Path, text: str, mark: str) -> None:
-    """What a search found can be answered from as it is; unknown fields are passed over."""
+    """The output of a search can be used as context. Unknown fields are ignored."""
     (tmp_path / "c.json").write_text(mark + text, "utf-8")
     assert read_context(tmp_path / "c.json") == (ContextItem(doc_id="d", snippet="Words."),)
 
@@ -39,7 +39,7 @@ def test_list_request_and_search_result_are_accepted(tmp_path: Path, text: str, 
     ],
 )
 def test_invalid_context_file_is_wrong_use(tmp_path: Path, content: bytes, said: str) -> None:
-    """With the place and without what stands there."""
+    """The message names the position but not the content."""
     (tmp_path / "c.json").write_bytes(content)
     with pytest.raises(typer.BadParameter) as raised:
         read_context(tmp_path / "c.json")

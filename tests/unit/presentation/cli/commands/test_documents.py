@@ -1,4 +1,4 @@
-"""The command `documents`: what is searched, and what cannot be read."""
+"""The command `documents` lists what is searched and what cannot be read."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Ended(NamedTuple):
 
 
 class Platform(PlatformPart):
-    """A platform that indexes nothing, and tells that it did."""
+    """A platform that indexes nothing and records the calls."""
 
     def __init__(self, outcome: IndexReport | BaseException) -> None:
         self.indexing = self
@@ -115,7 +115,7 @@ def test_options_reach_the_service(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_use_ends_before_indexing(run: Run, arguments: list[str], expected: str) -> None:
-    """A path that is not there, a name that is none, no path at all: exit code 2 before anything is done."""
+    """A missing path, an invalid name or no path at all ends with exit code 2 before indexing."""
     more = ["--collection", "a/b"] if expected == "--collection" else []
     ended = run(*arguments, *more)
     assert (ended.code, ended.requested) == (2, None)
@@ -130,7 +130,7 @@ def test_only_failed_documents_are_a_failure(run: Run) -> None:
 
 
 def test_unrequested_keyword_index_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where wordllama has no package, one line says so; with EMBEDDER=none it is what was asked for."""
+    """If wordllama has no package, one line reports the keyword index. With EMBEDDER=none there is no message."""
     outcome = IndexReport(collection="documents", embedder="none", added=1)
     monkeypatch.setattr("modules.llm_platform.domain.package.platform.machine", lambda: "riscv64")
     assert "indexed for keyword search only" in run(".", outcome=outcome).err
@@ -175,7 +175,7 @@ def test_progress_bar_on_a_terminal(tmp_path: Path) -> None:
 
 
 def test_replaced_documents_of_other_folders_are_reported(run: Run) -> None:
-    """On standard error, with the remedy; nothing is said where nothing was lost."""
+    """The loss is reported on standard error with the remedy. Without a loss there is no message."""
     assert "folder" not in run().err
     ended = run(outcome=REPORT.model_copy(update={"displaced": 2, "removed_elsewhere": 1}))
     assert ended.code == 0

@@ -1,4 +1,4 @@
-"""Going over a plan: each command does what it says, a slip changes nothing, and nobody pays for what was not accepted."""
+"""Editing a plan: every command works, a typing error changes nothing, and only an accepted plan is paid for."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Planner:
-    """Gives these plans in turn, and keeps what they had to differ from."""
+    """Returns these plans in turn, and records the rejected questions."""
 
     def __init__(self, *plans: ResearchPlan | Exception) -> None:
         self._plans = iter(plans)
@@ -76,13 +76,13 @@ def edited(
     ],
 )
 def test_commands(typed: list[str], accepted: tuple[str, ...]) -> None:
-    """Edit, remove, add, reorder; a last Enter accepts what is left, which is never nothing."""
+    """Questions can be edited, removed, added and reordered. Enter accepts the remaining plan, which is never empty."""
     assert edited(*typed)[0] == accepted
 
 
 @pytest.mark.parametrize("word", [word for word, action in ACTIONS.items() if action == "accept"])
 def test_words_that_accept_the_plan(word: str) -> None:
-    """What people type to go on."""
+    """Words and keys that accept the plan."""
     console, _, err = terminal_console(f"{word.upper()}\n")
     assert PlanEditor(console, PLAN.questions, Planner(), no_estimate).run() == PLAN.questions
     assert err.getvalue().count("plan>") == 1
@@ -109,7 +109,7 @@ def test_words_that_accept_the_plan(word: str) -> None:
     ],
 )
 def test_invalid_input_changes_nothing(typed: str, expected: str) -> None:
-    """What is not understood is answered in a line, and the plan is as it was."""
+    """Unknown input prints one line and leaves the plan unchanged."""
     accepted, seen = edited(typed)
     assert accepted == PLAN.questions
     assert expected in seen.partition("plan>")[2]
@@ -143,7 +143,7 @@ def test_quitting_or_end_of_input_cancels(typed: str) -> None:
 
 class TestNewPlan:
     def test_new_plan_replaces_the_current_one(self) -> None:
-        """The planner is told what was not wanted, of all plans so far."""
+        """The planner receives the rejected questions of all earlier plans."""
         planner = Planner(OTHER, PLAN)
         accepted, _ = edited("e 1 What was it before?", "n", "again", plans=planner)
         assert accepted == PLAN.questions
@@ -164,7 +164,7 @@ class TestNewPlan:
         assert expected in seen
 
     def test_rejected_questions_are_limited(self) -> None:
-        """The list of what is not wanted stays within what a request takes, the latest last."""
+        """The list of rejected questions stays within the limit of a request, the latest last."""
         count = MAX_OTHER_THAN + 5
         plans = [PLAN.model_copy(update={"questions": (f"Plan number {number}?",)}) for number in range(count)]
         planner = Planner(*plans)
@@ -181,7 +181,7 @@ COMMANDS = st.lists(
 
 @given(COMMANDS.map("\n".join) | st.text(max_size=60))
 def test_any_input_ends_in_a_valid_plan(typed: str) -> None:
-    """Whatever comes in, what is accepted is a plan that a request takes, or the report is cancelled."""
+    """Any input ends with a valid plan or cancels the report."""
     console, _, _ = terminal_console(f"{typed}\ny\n")
     with suppress(CommandError):
         accepted = PlanEditor(console, PLAN.questions, Planner(*[OTHER] * len(typed)), no_estimate).run()
@@ -191,7 +191,7 @@ def test_any_input_ends_in_a_valid_plan(typed: str) -> None:
 
 @given(st.integers(1, 3), st.integers(1, 3))
 def test_moving_keeps_all_questions(position: int, target: int) -> None:
-    """The one that is moved stands where it was sent, the others in their order."""
+    """The moved question gets the requested position, and the others keep their order."""
     accepted, _ = edited(f"m {position} {target}")
     moved = PLAN.questions[position - 1]
     assert accepted[target - 1] == moved

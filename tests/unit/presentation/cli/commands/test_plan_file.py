@@ -1,4 +1,4 @@
-"""The file of `--plan`: lines, numbered lines and JSON are the same plan; what is neither is wrong use."""
+"""The file of `--plan`: lines, numbered lines and JSON give the same plan, and any other content is wrong use."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_number_of_the_question_is_kept(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_plan_file_is_wrong_use(content: str | bytes, expected: str, tmp_path: Path) -> None:
-    """Under the option's name, with what is wrong; a sub-question is never lost by guessing."""
+    """The message names the option and the fault. The parser never guesses, so no sub-question is lost."""
     with pytest.raises(typer.BadParameter) as caught:
         read_plan(file_of(tmp_path, content))
     assert (caught.value.param_hint, caught.value.exit_code) == ("--plan", 2)
@@ -79,5 +79,5 @@ def test_unreadable_plan_file_is_wrong_use(tmp_path: Path) -> None:
 @given(st.lists(st.text(st.characters(categories=["L"]), min_size=3, max_size=30), min_size=1, max_size=10))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_line_is_lost(tmp_path: Path, lines: list[str]) -> None:
-    """Whatever script they are in, all lines come out, in order."""
+    """All lines of any script are kept in order."""
     assert read_plan(file_of(tmp_path, "\n".join(lines))) == tuple(lines)

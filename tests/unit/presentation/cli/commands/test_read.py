@@ -1,4 +1,4 @@
-"""The command `read`: what a page gives, for people, for programs, for files."""
+"""The command `read`: its output for people, programs and files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
 
 
 def test_page_is_printed_with_heading_and_footer(read: Callable[..., Ended]) -> None:
-    """Title, address, text, what is missing, who read it."""
+    """The output has the title, the address, the text, what is missing, and the reader."""
     ended = read(f" {URL} ", "--reader", "direct")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith(f"Loops <&>\n{URL}\n\n# Loops\n")
@@ -93,7 +93,7 @@ def test_invalid_address_is_refused_before_the_jina_notice(read: Callable[..., E
 
 
 def test_jina_notice_by_default(read: Callable[..., Ended]) -> None:
-    """Where nobody chose the readers, one line says that Jina is among them."""
+    """With the default readers, one line says that Jina is one of them."""
     assert "r.jina.ai" in read(URL).err
     assert "r.jina.ai" not in read(URL, "--reader", "jina").err
 

@@ -1,4 +1,4 @@
-"""`research --depth report`: its options, the plan that a person sees, the store, the files beside the answer."""
+"""`research --depth report`: its options, the plan review, the store, and the additional files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ClosedPipe(io.StringIO):
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Call it; `typed` is what a person at the terminal types, None where standard input is a pipe."""
+    """Run the command. `typed` is the terminal input, or None if standard input is a pipe."""
 
     def call(
         *arguments: str,
@@ -119,7 +119,7 @@ class TestOptions:
     def test_report_option_without_a_report_is_wrong_use(
         self, option: str, depth: str, command: Command, tmp_path: Path
     ) -> None:
-        """A limit that would bound nothing, a page that nobody would read: the option and what to add."""
+        """An option without effect is refused. The message names the option and what to add."""
         (tmp_path / "plan.txt").write_text("What is a solar sail?")
         platform = FakePlatform()
         ended = command(*QUESTION, *depth.split(), *option.split(), platform=platform)
@@ -146,7 +146,7 @@ class TestOptions:
         ],
     )
     def test_wrong_use_names_the_option(self, option: str, expected: str, command: Command, tmp_path: Path) -> None:
-        """Exit code 2, the option and what it takes, before anything is asked or spent."""
+        """Wrong use exits with 2 and names the option and its valid values, before anything is asked or spent."""
         (tmp_path / "short.txt").write_text("What is a solar sail?\nno\n")
         (tmp_path / "long.txt").write_text("".join(f"Question number {number}?\n" for number in range(11)))
         platform = FakePlatform()
@@ -201,7 +201,7 @@ class TestPlanOnly:
 
     @pytest.mark.parametrize("as_json", [False, True])
     def test_plan_only_prints_the_plan_of_a_file(self, as_json: bool, command: Command, tmp_path: Path) -> None:
-        """To look whether a file says what was meant asks nobody."""
+        """--plan-only with a file prints the parsed plan without calling a model."""
         (tmp_path / "plan.txt").write_text("1. What is a solar sail?\n")
         platform = FakePlatform()
         ended = command(*QUESTION, "--plan-only", "--plan", "plan.txt", *["--json"] * as_json, platform=platform)
@@ -226,7 +226,7 @@ class TestPlanOnly:
 
 class TestPlanReview:
     def test_plan_is_reviewed_on_a_terminal(self, command: Command) -> None:
-        """On a terminal the sub-questions are shown, and what is left of them after the person is the plan."""
+        """A terminal shows the sub-questions, and the edited list is the plan."""
         platform = FakePlatform()
         ended = command(*REPORT, "--language", "en", typed="d 1\na And why?\n\n", platform=platform)
         assert ended.code == 0
@@ -237,7 +237,7 @@ class TestPlanReview:
         assert f"  1. {PLAN.questions[0]}" in ended.err
 
     def test_new_plan_excludes_the_current_one(self, command: Command) -> None:
-        """The planner is told what is there, with its edits."""
+        """The planner receives the current questions with their edits."""
         other = PLAN.model_copy(update={"questions": ("How old is it?",)})
         platform = FakePlatform(plans=(PLAN, other))
         assert command(*REPORT, typed="d 2\nn\nok\n", platform=platform).code == 0
@@ -254,7 +254,7 @@ class TestPlanReview:
 
     @pytest.mark.parametrize("options", ["--yes", "--json", "--plan plan.txt"])
     def test_plan_is_not_reviewed_with_yes_json_or_plan(self, options: str, command: Command, tmp_path: Path) -> None:
-        """--yes, --json and a given plan go on at once."""
+        """--yes, --json or a given plan skips the review."""
         (tmp_path / "plan.txt").write_text("What is a solar sail?")
         platform = FakePlatform()
         ended = command(*REPORT, *options.split(), typed="", platform=platform)
@@ -268,7 +268,7 @@ class TestPlanReview:
         assert command(*QUESTION, "--depth", depth, typed="").code == 0
 
     def test_no_plan_review_when_only_the_store_can_answer(self, command: Command) -> None:
-        """Offline without documents a finished report is told again, with the plan that it has."""
+        """Offline without documents, a stored report is replayed with its plan."""
         platform = FakePlatform()
         ended = command(*REPORT, "--offline", typed="", custom_wiring=wiring(platform, order=()))
         assert ended.code == 0
@@ -277,8 +277,8 @@ class TestPlanReview:
 
 class TestStoredPlan:
     def test_accepted_plan_is_shown_again(self, command: Command) -> None:
-        """The report ended early after the person had edited its plan: the same command shows that plan, says so, and
-        asks no model for another one.
+        """If a report ended early after its plan was edited, the same command shows the edited plan and says so,
+        without calling the planner.
         """
         platform = FakePlatform(answer=WebSearchConnectionError())
         assert command(*REPORT, typed="d 1\na And why?\n\n", platform=platform).code == 1
@@ -291,7 +291,7 @@ class TestStoredPlan:
         assert "n makes a new one" in ended.err
 
     def test_stored_plan_can_be_replaced(self, command: Command) -> None:
-        """`n` asks the planner for other sub-questions, and what is accepted then is what is remembered."""
+        """`n` requests other sub-questions, and the newly accepted plan is stored."""
         platform = FakePlatform()
         requested = PlanRequest(query="What is it?")
         asyncio.run(platform.research.accept_plan(requested, ("Who made it?",)))
@@ -309,7 +309,7 @@ class TestStoredPlan:
 
     @pytest.mark.parametrize("options", ["--yes", "--json"])
     def test_unreviewed_plan_is_neither_stored_nor_reused(self, options: str, command: Command) -> None:
-        """Nothing is remembered of a plan that nobody saw, and nothing of an earlier one is used unseen."""
+        """A plan that was not reviewed is not stored, and an earlier plan is not used without review."""
         platform = FakePlatform()
         asyncio.run(platform.research.accept_plan(PlanRequest(query="What is it?"), ("Who made it?",)))
         assert command(*REPORT, options, typed="", platform=platform).code == 0
@@ -321,7 +321,7 @@ class TestCostOfPlanning:
     QUERY = Sent(host=PLANNER, kind="query", requests=2, bytes=240)
 
     def test_planning_is_added_to_the_egress_log(self, command: Command) -> None:
-        """What the plan's model was sent counts with what the report sent, host by host and kind by kind."""
+        """Data sent for planning is added to the report's egress log, by host and kind."""
         text = Sent(host=PLANNER, kind="page text", requests=1, bytes=5000)
         platform = FakePlatform(answer=answer_with(sent_to=(self.QUERY, text)))
         printed = command(*REPORT, "--show-sent", typed="\n", platform=platform).out
@@ -339,7 +339,7 @@ class TestCostOfPlanning:
         assert "What is it" in ended.err
 
     def test_planning_is_added_to_the_metadata(self, command: Command) -> None:
-        """Calls, tokens and dollars of the plans that the person was shown count with those of the report."""
+        """Calls, tokens and cost of the shown plans are added to those of the report."""
         spent = Spending(calls=1, prompt_tokens=200, completion_tokens=50, cost_usd=0.01)
         plan = PLAN.model_copy(update={"spent": spent})
         written = answer_with(llm_calls=3, prompt_tokens=800, completion_tokens=200, cost_usd=0.1)
@@ -372,7 +372,7 @@ class TestCostOfPlanning:
     def test_limit_of_zero_plans_without_a_model(
         self, options: tuple[str, ...], typed: str | None, limit: str, command: Command
     ) -> None:
-        """With a limit of 0 the question is taken apart here, and nobody is asked."""
+        """With a limit of 0 the rules decompose the question without a model."""
         platform = FakePlatform(plans=())
         ended = command(*options, limit, "0", typed=typed, platform=platform)
         assert ended.code == 0
@@ -382,7 +382,7 @@ class TestCostOfPlanning:
 
 class TestNotices:
     def test_jina_notice_by_default(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where nobody chose one, a line says who sees the addresses of pages, and how to change that."""
+        """If no reader was chosen, one line says who sees page addresses, and how to change that."""
         monkeypatch.delenv("READERS")
         ended = command(*REPORT)
         assert ended.code == 0
@@ -401,14 +401,14 @@ class TestNotices:
     def test_no_jina_notice_if_only_documents_are_searched(
         self, command: Command, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """DOCUMENTS_DIR alone is as private as --documents. A page that is named is read all the same."""
+        """DOCUMENTS_DIR alone needs no notice, like --documents. A given page is still read."""
         monkeypatch.delenv("READERS")
         only_documents = wiring(FakePlatform(), order=("documents",), model=True)
         assert command(*REPORT, custom_wiring=only_documents).err == ""
         assert "r.jina.ai" in command(*REPORT, "--url", "https://a.example/", custom_wiring=only_documents).err
 
     def test_pages_without_sources_are_not_searched(self, command: Command) -> None:
-        """The question goes to no search engine, so nobody is told that it does."""
+        """The notice about search engines is left out, because the question is sent to none."""
         custom_wiring = wiring(FakePlatform(), order=("ddgs",), model=True)
         assert command(*REPORT, "--url", "https://a.example/", custom_wiring=custom_wiring).err == ""
         assert "leaves this machine" in command(*REPORT, custom_wiring=custom_wiring).err
@@ -416,7 +416,7 @@ class TestNotices:
 
 class TestAnswer:
     def test_stored_report_is_noted_with_its_date(self, command: Command) -> None:
-        """An answer that was finished before says when, and how to have a new one; whoever wrote it then."""
+        """A replayed answer shows its date and how to get a new one, whichever model wrote it."""
         answer = answer_with(stored_at=FINISHED, synthesizer="kimi/kimi-for-coding")
         printed = command(*REPORT, custom_wiring=wiring(FakePlatform(answer=answer), model=False)).out
         assert (
@@ -426,13 +426,13 @@ class TestAnswer:
 
     @pytest.mark.parametrize("suffix", ["md", "html"])
     def test_file_notes_that_the_report_is_stored(self, suffix: str, command: Command, tmp_path: Path) -> None:
-        """Who reads the file later knows how old it is."""
+        """The file also contains the date of a replayed report."""
         answer = answer_with(stored_at=FINISHED)
         assert command(*REPORT, "--output", f"a.{suffix}", platform=FakePlatform(answer=answer)).code == 0
         assert "finished 2026-11-20 10:30 UTC" in (tmp_path / f"a.{suffix}").read_text()
 
     def test_omissions_are_noted(self, command: Command) -> None:
-        """What a budget left out stands among the notes, what found no room in the last line."""
+        """Omissions of a budget are listed in the notes, and omissions for lack of room in the last line."""
         left = Degraded(component="summarize", reason="llm_budget: 2 calls were left out: max_llm_calls is used up")
         answer = answer_with(truncated_tokens=1200).model_copy(update={"degraded": (left,)})
         printed = command(*REPORT, platform=FakePlatform(answer=answer)).out
@@ -452,7 +452,7 @@ class TestEgressLogAndCsl:
     SENT = Sent(host="api.example.org", kind="page text", requests=3, bytes=51_200)
 
     def test_egress_log_is_printed_below_the_answer(self, command: Command) -> None:
-        """--show-sent tells host, kind and bytes; without it nothing of it is shown."""
+        """--show-sent prints host, kind and bytes. Without the option nothing is printed."""
         platform = FakePlatform(answer=answer_with(sent_to=(self.SENT,)))
         printed = command(*QUESTION, "--show-sent", platform=platform).out
         assert printed.index("made of quotes") < printed.index("api.example.org  page text  3 requests, 51.2 kB")
@@ -467,7 +467,7 @@ class TestEgressLogAndCsl:
         assert (json.loads(ended.out)["depth"] if option == "--json" else ended.out) in ("report", "")
 
     def test_csl_file_holds_the_sources(self, command: Command, tmp_path: Path) -> None:
-        """--csl writes the sources beside the answer, whatever becomes of that, at any depth."""
+        """--csl writes the sources to an additional file at any depth, whatever the output."""
         ended = command(*QUESTION, "--csl", "sources.json")
         items = json.loads((tmp_path / "sources.json").read_text())
         assert [item["URL"] for item in items] == [source.url for source in ANSWER.sources]

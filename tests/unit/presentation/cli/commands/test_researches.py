@@ -73,7 +73,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
 
 
 def test_a_list_is_that_of_one_owner_newest_first(command: Command) -> None:
-    """Without --key those of callers without a key; `--json` is the answer of GET /research."""
+    """Without --key the list has the runs of callers without a key. `--json` prints the response of GET /research."""
     ids = [job["id"] for job in json.loads(command("list", "--json").out)["researches"]]
     assert ids == [WAITING, DONE]
     assert json.loads(command("list", "--limit", "1", "--json").out)["next"].startswith(f"{WAITING}@")
@@ -94,7 +94,7 @@ def test_a_list_goes_on_after_no_unknown_research(command: Command) -> None:
 
 
 def test_a_research_that_is_done_is_followed_to_its_answer(command: Command) -> None:
-    """On a terminal with its steps, in a pipe the answer alone, with --json that of POST /research."""
+    """A terminal shows the steps, a pipe gets only the answer, and --json prints the response of POST /research."""
     assert MARKED in command("follow", DONE).out
     followed = command("follow", DONE, terminal=True)
     assert (followed.code, "7 results from searxng" in followed.err) == (0, True)
@@ -103,7 +103,7 @@ def test_a_research_that_is_done_is_followed_to_its_answer(command: Command) -> 
 
 
 def test_a_research_that_is_done_is_sealed(command: Command, tmp_path: Path) -> None:
-    """The file is that of the store, for the owner of the run."""
+    """The file equals the sealed answer of the store, for the owner of the run."""
     assert command("follow", DONE, "--output", str(tmp_path / "a.sealed.zip")).code == 0
     assert (tmp_path / "a.sealed.zip").read_bytes() == f"{DONE} of ''".encode()
 
@@ -118,8 +118,8 @@ def test_a_cancelled_research_ends_those_who_follow(command: Command) -> None:
     assert json.loads(command("cancel", DONE, "--json").out)["status"] == "done"
 
 
-def test_a_finish_is_asked_for(command: Command) -> None:
-    """`finish` gives the state of an open run; one that has ended is an error that says so."""
+def test_a_run_can_be_finished_early(command: Command) -> None:
+    """`finish` prints the state of an open run. For an ended run it is an error."""
     assert json.loads(command("finish", WAITING, "--json").out)["status"] == "queued"
     ended = command("finish", DONE)
     assert (ended.code, ended.out) == (1, "")
@@ -136,7 +136,7 @@ def test_a_research_of_another_key_does_not_exist(command: Command, name: str) -
 
 
 def test_ctrl_c_leaves_the_research_alone(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who stops to follow is told how to go on; the research itself is not cancelled."""
+    """Ctrl-C prints how to continue following, and does not cancel the run."""
 
     async def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -67,7 +67,7 @@ def test_json_has_text_and_object(command: Command) -> None:
 
 
 def test_without_an_object_standard_output_is_empty(command: Command) -> None:
-    """The reason and the way to the text stand on standard error; --json has the text."""
+    """The reason and how to get the text are printed on standard error. --json contains the text."""
     ended, _ = command(answer=UNFILLED)
     assert (ended.code, ended.out) == (1, "")
     assert "llm_timeout: too late" in ended.err

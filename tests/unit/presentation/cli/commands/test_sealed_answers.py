@@ -1,4 +1,4 @@
-"""The commands `research --output x.sealed.zip` and `verify x.sealed.zip`: what they write, print and return."""
+"""The commands `research --output x.sealed.zip` and `verify x.sealed.zip`: files, output and exit codes."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_refetch_compares_with_the_pages_of_today(file: Path, capsys: pytest.Cap
 
 
 def test_refetch_reads_no_documents_of_the_sender(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The paths of the sender name other documents here, or those that nobody else may read."""
+    """The sender's document paths may name other documents here, or private ones."""
     document = SOURCES[0].model_copy(update={"url": "doc:tower.md"})
     sources = (document, *SOURCES[1:])
     file.write_bytes(make_seals().seal(asyncio.run(check_answer(sources=sources)), sources))
@@ -179,10 +179,10 @@ class GonePages(Platform):
     ],
     ids=["none left", "one left"],
 )
-def test_a_page_that_is_gone_is_not_compared(
+def test_a_removed_page_is_not_compared(
     pages: dict[str, str], line: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody knows what it would say: its sentences are not among those that no longer hold, and the exit code is 1."""
+    """The current content of a removed page is unknown. Its sentences are not counted as changed, and the exit code is 1."""
     file.write_bytes(seal())
     codes = [
         run(["verify", str(file), "--refetch", *more], part_wiring(GonePages(pages))) for more in ((), ("--strict",))
@@ -198,7 +198,7 @@ def test_a_page_that_is_gone_is_not_compared(
 
 
 def test_documents_alone_are_not_compared(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No sentence is said to hold, or no longer to hold. There is no page that could not be read either."""
+    """Sentences of documents are reported neither as unchanged nor as changed, and no page is reported as unreadable."""
     sources = tuple(source.model_copy(update={"url": f"doc:{source.index}.md"}) for source in SOURCES)
     file.write_bytes(make_seals().seal(asyncio.run(check_answer(sources=sources)), sources))
     ended = verify(capsys, file, "--refetch", "--strict")
@@ -227,7 +227,10 @@ def test_refetch_that_fails_keeps_what_was_derived(file: Path, capsys: pytest.Ca
 
 
 def test_the_exit_code_says_what_was_found(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """0: all the same; 1: something differs; 2: not readable. --strict also fails for what cannot be derived."""
+    """Exit codes are 0 for no difference, 1 for a difference, and 2 for an unreadable file.
+
+    --strict also fails for verdicts that cannot be derived.
+    """
     whole = seal(sign=Ed25519Signer(SEAL_KEY))
     members = sealed_archive.unpack(whole).members
     foreign = Ed25519Signer(SEAL_KEY)("0" * 64)
@@ -259,7 +262,7 @@ def test_the_exit_code_says_what_was_found(file: Path, capsys: pytest.CaptureFix
 def test_a_missing_package_is_named(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A signature that nobody checked is not said to be another one."""
+    """A signature that could not be checked is not reported as a wrong one."""
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
     signature = Ed25519Signer(SEAL_KEY)
     file.write_bytes(seal(sign=signature))
@@ -326,7 +329,9 @@ def test_a_search_is_not_sealed(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_an_answer_is_sealed_and_checked_by_the_command(tmp_path: Path) -> None:
-    """Offline, without a key, from a folder, in a process of its own with other locales, another time zone and hash seed."""
+    """The command seals an answer offline, without a key, from a folder, and checks it in processes with other locales,
+    another time zone and another hash seed.
+    """
 
     def command(*arguments: str, **variables: str) -> str:
         known: dict[str, Any] = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

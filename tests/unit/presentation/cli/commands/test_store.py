@@ -1,4 +1,4 @@
-"""The commands `topics` and `cache`: for people, for programs, and what they ask before they remove."""
+"""The commands `topics` and `cache`: output for people and programs, and confirmations of removals."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_stats_have_a_line_for_each_stage(command: Callable[..., Ended]) -> None
 def test_removal_needs_confirmation(
     arguments: tuple[str, ...], left: int, command: Callable[..., Ended], clock: Clock
 ) -> None:
-    """On a terminal nothing goes without a yes, unless --yes says so; the answer tells how much it was."""
+    """A terminal asks before a removal unless --yes is given. The output says how much was removed."""
     clock.now += 29.5 * DAY_S
     refused = command(*arguments, expected="n\n")
     assert (refused.code, "nothing was changed" in refused.err, "[y/N]" in refused.err) == (1, True, True)
@@ -138,7 +138,7 @@ def test_removal_needs_confirmation(
 
 @pytest.mark.parametrize("arguments", [("topics", "clear", "what"), ("cache", "clear"), ("cache", "clean")])
 def test_yes_skips_the_confirmation(arguments: tuple[str, ...], command: Callable[..., Ended]) -> None:
-    """Neither on a terminal with --yes nor in a pipe."""
+    """There is no question with --yes or in a pipe."""
     assert "[y/N]" not in command(*arguments, "--yes", expected="").err
     assert command(*arguments[:1], "list" if arguments[0] == "topics" else "stats").code == 0
 
@@ -153,7 +153,7 @@ def test_clean_prompt_names_the_days(command: Callable[..., Ended], monkeypatch:
 def test_export_clear_and_import_round_trip(
     command: Callable[..., Ended], store: MemoryResearchStore, tmp_path: Path
 ) -> None:
-    """Out, away, and in again; the answer counts, also what was left out."""
+    """Exported, cleared and imported entries are the same. The output counts entries, also skipped ones."""
     file = str(tmp_path / "x.zip")
     assert command("cache", "export", file, "--topic", "how").out == f"2 entries written to {file}\n"
     assert answered(command("cache", "export", file, "--json")) == {"exported": 3, "file": file}
@@ -175,7 +175,7 @@ def test_expired_entries_of_an_archive_are_counted(command: Callable[..., Ended]
 
 
 def test_existing_archive_is_replaced_after_confirmation(command: Callable[..., Ended], tmp_path: Path) -> None:
-    """Also where it is none."""
+    """The question is also asked if the existing file is no archive."""
     file = tmp_path / "x.zip"
     file.write_text("mine")
     assert command("cache", "export", str(file), expected="n\n").code == 1

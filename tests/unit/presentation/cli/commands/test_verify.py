@@ -1,4 +1,4 @@
-"""The command `verify`: what it prints for people, for programs and for CI, and when it fails."""
+"""The command `verify`: its output for people, programs and CI, and its failures."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_strict_fails_where_a_sentence_is_not_supported(verify: Callable[..., En
 
 
 def test_annotations_name_the_lines(verify: Callable[..., Ended]) -> None:
-    """GitHub shows each beside its line; line ends and colons are escaped as it wants them."""
+    """GitHub shows each annotation at its line. Line ends and colons are escaped in GitHub's syntax."""
     lines = verify("--github").out.splitlines()
     assert lines[0].startswith("::error file=")
     assert lines[0].endswith(

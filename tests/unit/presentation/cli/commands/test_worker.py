@@ -16,12 +16,12 @@ async def _loop_module() -> str:
 
 
 def test_uvloop_is_used_if_installed() -> None:
-    """What the command runs on is the loop that the server has, not Python's own."""
+    """The worker uses uvloop like the server."""
     assert run_async(_loop_module(), get_loop_factory()) == "uvloop"
 
 
 def test_python_loop_is_used_without_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no condition: the worker runs on Python's own loop."""
+    """Without uvloop the worker uses asyncio's own event loop."""
     monkeypatch.setitem(sys.modules, "uvloop", None)
     assert get_loop_factory() is None
     assert run_async(_loop_module(), get_loop_factory()) == "asyncio"

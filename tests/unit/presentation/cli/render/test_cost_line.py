@@ -22,13 +22,13 @@ def test_further_rounds_are_told_with_the_reason_of_their_end(stopped: StopReaso
     assert f" · 2 further rounds, {STOP_REASONS[stopped]} · " in line_of(2, stopped)
 
 
-def test_an_answer_of_one_search_tells_no_rounds() -> None:
-    """Neither a shallow answer, nor one that was answered at first."""
+def test_an_answer_of_one_search_shows_no_rounds() -> None:
+    """A shallow answer and an answer that needed no further round show no rounds."""
     assert "round" not in line_of(0, None) + line_of(0, "answered")
 
 
 def test_a_writer_is_named_in_words() -> None:
-    """A model by its name; quotes are said to be quotes, and not to be written by something that no reader knows."""
+    """A model is shown by its name. An extractive answer is described as quotes, without an internal name."""
     written = ANSWER.metadata.model_copy(update={"synthesizer": "openai/m"})
     assert "written by openai/m" in describe_cost(ANSWER.model_copy(update={"metadata": written}))
     quoted = ANSWER.metadata.model_copy(update={"synthesizer": "extractive"})

@@ -101,7 +101,7 @@ def test_invalid_date_is_left_out(published: str | None) -> None:
 
 
 def test_no_date_or_language_without_raw_results() -> None:
-    """The day of the look-up and the address are known all the same."""
+    """The access date and the address are still included."""
     for response in (answer(source(), raw=None), answer(source(), raw=raw(content="")[:0])):
         assert set(items(response)[0]) == {"id", "type", "title", "URL", "accessed"}
 
@@ -122,7 +122,7 @@ def test_source_without_title_is_named_by_its_url() -> None:
 
 @given(st.text(), st.text(), st.text())
 def test_hostile_text_keeps_the_json_valid(title: str, content: str, published: str) -> None:
-    """Foreign words come out as strings of one valid item, and nothing in the file steers a terminal."""
+    """Hostile text stays a string of one valid item without terminal control sequences."""
     text = render_csl_json(answer(source(title=title), raw=raw(published, content)), DAY)
     (item,) = json.loads(text)
     check(item)
@@ -154,7 +154,7 @@ def test_type_is_read_from_the_url(url: str, kind: str) -> None:
 
 
 def test_result_of_the_documents_provider_is_a_document() -> None:
-    """Under DOCUMENTS_BASE_URL a file's address looks like the web's: who found it tells what it is."""
+    """With DOCUMENTS_BASE_URL a file has a web address, so the provider decides the type."""
     found = (RawResult(title="Notes", url="https://a.example/", content=ENGLISH, source="documents"),)
     assert items(answer(source(), raw=found))[0]["type"] == "document"
 

@@ -112,7 +112,7 @@ class TestHtml:
         assert "doc:notes/a.md" in page.words
 
     def test_html_lists_what_has_numbers_in_order(self) -> None:
-        """Sources are a numbered list below their heading, each with its own number; citations a list without numbers."""
+        """The sources are a numbered list with their own numbers, and the citations are a bullet list."""
         page = research_html(ANSWER)
         order = [page.index(part) for part in ("<h2>Sources</h2>\n<ol>", "</ol>", "<h2>Citations</h2>\n<ul>", "</ul>")]
         assert order == sorted(order)
@@ -135,7 +135,7 @@ class TestHtml:
         assert 'id="source-1"' in text
 
     def test_html_loads_nothing(self) -> None:
-        """No script, no image, no style sheet from elsewhere, and a policy that says so."""
+        """The file has no external script, image or style sheet, and its policy forbids them."""
         page = research_html(ANSWER)
         assert "default-src &#x27;none&#x27;" in page or "default-src 'none'" in page
         assert not Page(page).tags & {"script", "img", "link", "iframe"}
@@ -155,7 +155,7 @@ class TestHtml:
         ],
     )
     def test_hostile_answers_are_escaped(self, hostile: str) -> None:
-        """Nothing but a source's own address becomes a link, and no tag comes from outside."""
+        """Only the address of a source becomes a link, and no tag of the answer is kept."""
         for text in (
             research_html(with_synthesis(hostile)),
             research_html(_titled(hostile)),
@@ -174,12 +174,12 @@ class TestHtml:
         assert set(page.links) <= {"https://docs.example.org/asyncio", "#source-1", "#source-2"}
 
     def test_link_to_a_source_is_kept(self) -> None:
-        """The answer may link what it cites."""
+        """The answer may link to sources that it cites."""
         address = "https://docs.example.org/asyncio"
         assert f'<a href="{address}">here</a>' in research_html(with_synthesis(f"Read [here]({address})."))
 
     def test_empty_search_has_a_message(self) -> None:
-        """A search without results is a page that says so."""
+        """A search without results is written as a page with a message."""
         assert "Nothing was found." in search_html(WebSearchResponse(query="x"))
 
 
@@ -195,14 +195,14 @@ class TestMarkdown:
 
     @pytest.mark.parametrize("show", [research_html, research_markdown])
     def test_verdict_of_a_model_is_labelled(self, show: Callable[[ResearchResponse], str]) -> None:
-        """A model's verdict is told as one, with what the words said."""
+        """A verdict of a model is labelled, together with the lexical verdict."""
         judged = {"checked_by": "model", "word_verdict": "unsupported", "score": 0.1}
         answer = ANSWER.model_copy(update={"citations": (ANSWER.citations[0].model_copy(update=judged),)})
         assert "supported by the model (words: unsupported 0.10)" in show(answer)
 
     @for_each("show", [research_html, research_markdown, terminal_text])
     def test_a_source_that_the_platform_found_is_labelled(self, show: Callable[[ResearchResponse], str]) -> None:
-        """The reader sees which citations are not the model's own."""
+        """Citations added by the platform are labelled."""
         found = ANSWER.citations[0].model_copy(update={"cited_by": "platform"})
         assert "source found by the platform" in show(ANSWER.model_copy(update={"citations": (found,)}))
         assert "found by the platform" not in show(ANSWER)
@@ -230,7 +230,7 @@ class TestMarkdown:
 
     @given(st.text(alphabet="ab1.[]()<>*_`#|&~\\!+=\n -", min_size=1, max_size=40))
     def test_title_cannot_add_markdown(self, title: str) -> None:
-        """Whatever a stranger calls a page, the only link is the page's own and the words come back."""
+        """A hostile title adds no link, and its text is kept."""
         rendered = MarkdownIt("commonmark").render(search_markdown(_found(title)))
         page = Page(rendered)
         assert set(page.links) <= {"https://example.org/a%20b%3Cc%3E"}
@@ -259,11 +259,11 @@ class TestOutputFile:
         [("a.md", "md"), ("a.HTML", "html"), ("a.htm", "html"), ("b.json", "json"), ("a.Sealed.ZIP", "sealed")],
     )
     def test_suffix_selects_the_format(self, name: str, kind: str, tmp_path: Path) -> None:
-        """No option says what the name says already."""
+        """The suffix alone selects the format, without another option."""
         assert get_file_format(tmp_path / name) == kind
 
     def test_a_format_may_be_of_bytes(self, tmp_path: Path) -> None:
-        """An archive is written as it is, and a text ends with a line break."""
+        """An archive is written unchanged, and a text ends with a line break."""
         console = piped_console()[0]
         write_file(console, tmp_path / "a.zip", b"PK\x00\xff")
         write_file(console, tmp_path / "a.md", "text")
@@ -282,7 +282,7 @@ class TestOutputFile:
             OutputOptions(file=tmp_path / "a.md").check(piped_console()[0])
 
     def test_failed_write_keeps_the_old_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """When writing fails the old file stays and no draft is left behind."""
+        """After a failed write the old file is unchanged, and no temporary file is left."""
         target = tmp_path / "a.md"
         replace_file(target, "old")
 
@@ -295,7 +295,7 @@ class TestOutputFile:
         assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
     def test_symbolic_link_is_kept(self, tmp_path: Path) -> None:
-        """Writing through a symbolic link replaces the file behind it."""
+        """Writing through a symbolic link replaces the target file."""
         real, link = tmp_path / "real.md", tmp_path / "link.md"
         real.write_text("old")
         link.symlink_to(real)
@@ -336,7 +336,7 @@ def _found(title: str) -> WebSearchResponse:
 
 
 class TestUnsupported:
-    """A sentence that its source does not say is marked where it stands, for people; programs get it as it was written."""
+    """A sentence that its source does not support is marked in place for people. Programs get the text unchanged."""
 
     @staticmethod
     def answer(synthesis: str, *verdicts: tuple[str, int, Verdict]) -> ResearchResponse:
@@ -386,7 +386,7 @@ class TestUnsupported:
     def test_mark_follows_the_unsupported_citation(
         self, synthesis: str, verdicts: list[tuple[str, int, Verdict]], marked: str
     ) -> None:
-        """Behind the marker of the source that fails; behind all of them where every source of the sentence does."""
+        """The mark follows the marker of the failing source, or all markers if every source of the sentence fails."""
         answer = self.answer(synthesis, *verdicts)
         assert mark_unsupported(answer) == marked.replace("@", ABSENT)
         assert json.loads(write_model_json(answer))["synthesis"] == synthesis
@@ -413,11 +413,13 @@ class TestEscapedOnce:
 
     @for_each("verdict", ["supported", "unsupported", "unchecked"])
     def test_html(self, verdict: Verdict) -> None:
-        """In answer, quote, title and citation an entity stands for one character, and no entity is read as text."""
+        """In answer, quote, title and citation, every entity is one escaped character, and no entity of the text is
+        interpreted.
+        """
         page = research_html(self.answer(verdict))
         assert "&amp;lt;" not in page
         words = Page(page).words
-        assert words.count(self.READ) >= 2  # the citation and the quote; in the answer the code has a tag of its own
+        assert words.count(self.READ) >= 2  # the citation and the quote; in the answer the code has its own tag
         assert "git-diff(1) <manual> A&B" in words
         assert "<a> & <b>?" in words
 

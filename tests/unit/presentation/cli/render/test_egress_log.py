@@ -19,7 +19,7 @@ def printed(*sent: Sent, **fields: Any) -> list[str]:
 
 
 def test_hosts_and_kinds_are_sorted_by_bytes() -> None:
-    """What most was sent of is what a person wants to see first; columns stand below each other."""
+    """The host with the most bytes comes first, and the columns are aligned."""
     lines = printed(
         Sent(host="127.0.0.1", kind="query", requests=6, bytes=420),
         Sent(host="api.example", kind="page text", requests=1, bytes=48_211),
@@ -58,7 +58,7 @@ def test_long_host_does_not_widen_the_column() -> None:
 
 
 def test_proxy_is_named_beside_the_host() -> None:
-    """What went through it was seen by it too; what went elsewhere by itself stands alone."""
+    """The proxy is named at hosts that were reached through it, and not at others."""
     lines = printed(
         Sent(host="api.example", kind="query", requests=2, bytes=20, via="proxy.example"),
         Sent(host="b.example", kind="url", requests=1, bytes=8),

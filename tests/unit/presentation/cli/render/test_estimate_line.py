@@ -46,6 +46,6 @@ UNKNOWN_PRICE = PRICED.model_copy(update={"at_most": PRICED.at_most.model_copy(u
 def test_amounts_follow_the_plan_and_stay_within_the_limits(
     estimate: ReportEstimate, more: int, limits: dict[str, Any], told: str
 ) -> None:
-    """Nothing of a model is told where none is called."""
+    """Amounts follow the plan within the limits. Without a model no model cost is shown."""
     request = ResearchRequest(query="What is asyncio?", depth="report", **limits)
     assert estimate_line(estimate, more, request) == f"At most: {told}"

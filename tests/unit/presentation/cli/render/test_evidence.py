@@ -108,7 +108,7 @@ def test_every_door_of_the_command_line_shows_it() -> None:
     ],
 )
 def test_an_answer_of_quotes_counts_quotes(spans: list[tuple[int, int, int]], line: str) -> None:
-    """A copy answers nothing by itself: without a model no sentence is said to hold."""
+    """An answer of quotes makes no statements of its own, so quotes are counted instead of supported sentences."""
     cited = [citation(start, end, "supported", source) for start, end, source in spans]
     sentences = list_sentence_evidence(answer(*cited, synthesizer=EXTRACTIVE))
     assert {sentence.verdict for sentence in sentences} == {"quoted"}

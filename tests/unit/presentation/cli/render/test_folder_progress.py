@@ -19,7 +19,7 @@ PATIENCE_S = 60.0
 
 
 class Stream(io.StringIO):
-    """Somebody watches it, or nobody."""
+    """A stream that is a terminal or not."""
 
     def __init__(self, *, watched: bool) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ async def test_progress_has_documents_and_share_of_bytes() -> None:
     [(True, None), (False, IndexProgress(documents=1, passages=1, done_bytes=1, total_bytes=1))],
 )
 async def test_no_progress_without_a_terminal_or_a_reading(watched: bool, progress: IndexProgress | None) -> None:
-    """Neither where nothing is being read, nor where nobody watches."""
+    """Nothing is printed without a terminal, or if no file is being read."""
     stream = Stream(watched=watched)
     requested: list[bool] = []
 

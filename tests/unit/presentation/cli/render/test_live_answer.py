@@ -1,4 +1,4 @@
-"""A running research on a terminal: steps beside the answer, the answer as it is written, and never twice."""
+"""A running research on a terminal: progress on standard error, the streamed answer, and nothing printed twice."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def research(console: Console, platform: FakePlatform, *options: str) -> int:
 
 class TestWatched:
     def test_progress_goes_to_standard_error(self) -> None:
-        """A person who watches sees what is done, in order, beside the answer."""
+        """A terminal shows the steps in order, separately from the answer."""
         console, _, err = terminal_console()
         research(console, FakePlatform(events=EVENTS))
         assert err.getvalue().splitlines() == [
@@ -73,7 +73,7 @@ class TestWatched:
         ]
 
     def test_streamed_answer_is_not_printed_twice(self) -> None:
-        """Tokens are shown as they come; the finished answer is not printed again."""
+        """Tokens are shown as they arrive, and the finished answer is not printed again."""
         console, out, _ = terminal_console()
         supported = ANSWER.model_copy(update={"citations": ANSWER.citations[:1]})
         research(console, FakePlatform(answer=supported, events=EVENTS))
@@ -81,7 +81,9 @@ class TestWatched:
         assert "Sources" in permanent(out)
 
     def test_unsupported_paragraph_is_printed_again_with_its_mark(self) -> None:
-        """Its paragraph stands on the screen already: it is shown again with the mark, above the sources, and no other."""
+        """An unsupported paragraph is already on the screen, so only this paragraph is printed again with its mark,
+        above the sources.
+        """
         console, out, _ = terminal_console()
         before = "Another paragraph [1].\n\n"
         moved = tuple(
@@ -194,7 +196,7 @@ class TestSplitFinished:
 
     @given(st.lists(st.sampled_from(["a", "\n\n", "```\n", "\n", " b"])))
     def test_split_keeps_all_text_in_order(self, pieces: Sequence[str]) -> None:
-        """However the text arrives, its visible characters come out once and in order."""
+        """However the text is split, its visible characters are printed once and in order."""
         out, rest = "", ""
         for piece in pieces:
             finished, rest = split_finished(rest + piece)

@@ -61,7 +61,7 @@ def test_ranking_without_scores_prints_nothing(kept: tuple[RankedResult, ...]) -
 
 
 def test_growing_plan_prints_only_new_questions() -> None:
-    """A plan is told again, whole, with each question that joins it; a person reads each once."""
+    """Each new question of a growing plan is reported with the whole plan, and is printed once."""
     plans = [("one",), ("one", "two"), ("one", "two"), ("one", "two", "three", "four")]
     assert steps(*(Planned(request_id=ID, questions=questions) for questions in plans)) == [
         "searching for: one",
@@ -71,7 +71,7 @@ def test_growing_plan_prints_only_new_questions() -> None:
 
 
 def test_no_progress_while_the_answer_is_drawn() -> None:
-    """What happens beside the writing would stand in the middle of the text that is being drawn; after a reset it is told."""
+    """Progress would interrupt the text that is being drawn. After a reset it is shown again."""
     console, _, err = terminal_console()
     with LiveAnswer(console) as answer:
         progress = Progress(console, answer)

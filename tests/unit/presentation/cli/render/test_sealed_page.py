@@ -32,7 +32,7 @@ async def make_page(*sources: object) -> str:
 
 
 async def test_it_shows_strip_receipts_and_sources() -> None:
-    """With the texts as they were read, and what is known of each reading; the quotes are marked."""
+    """The page shows the texts as they were read, with the data of each read and with marked quotes."""
     page = await make_page()
     assert '<div class="strip"' in page
     assert "Citations" in page
@@ -42,7 +42,7 @@ async def test_it_shows_strip_receipts_and_sources() -> None:
 
 
 async def test_it_runs_nothing_and_asks_for_nothing() -> None:
-    """Whatever stands in a title or a text is text, and the policy forbids every request."""
+    """Titles and texts are escaped, and the policy forbids every request."""
     page = await make_page(HOSTILE, *SOURCES[1:])
     assert not Tags(page).found & {"script", "img", "b", "iframe", "link", "form"}
     assert CONTENT_SECURITY_POLICY in page

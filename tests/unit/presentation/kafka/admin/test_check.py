@@ -1,4 +1,7 @@
-"""`worker --check` on brokers that tell everything; the mock cluster tells little, the real broker is asked in services."""
+"""`worker --check` on fake brokers with full information.
+
+The mock cluster reports little, and the service tests use real brokers.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def future_with(value: object) -> Future[Any]:
 
 
 class FakeAdmin:
-    """Brokers on which all is well, but for what a test says."""
+    """Healthy brokers, except for what a test changes."""
 
     def __init__(self) -> None:
         self.copies = 3

@@ -65,13 +65,13 @@ def refusal(message: ParsedRequest) -> tuple[str, str]:
 @settings(max_examples=fuzz.chosen(600, 5_000))
 @given(st.sampled_from(["search", "answer"]), _REQUESTS)
 def test_parser_accepts_what_the_schema_accepts(stage: RagStage, value: dict[str, Any]) -> None:
-    """And refuses what the schema refuses."""
+    """The parser accepts and refuses exactly what the schema accepts and refuses."""
     refused = isinstance(read(value, stage).content, RequestError)
     assert VALIDATORS[stage].is_valid(value) is not refused
 
 
 def test_search_fields_are_parsed() -> None:
-    """The contract's own example means what it says."""
+    """The contract's example is parsed into the documented values."""
     filters = {"doc_type": ["blog", "doc"], "lang": ["en"]}
     content = parsed_search(query=" vector databases ", top_k=5, filters=filters, trace_id="t", metadata={})
     assert content == RagSearch(
@@ -101,7 +101,7 @@ def test_null_is_absent(name: str) -> None:
 
 
 def test_empty_filters_are_absent() -> None:
-    """Neither an empty list nor null is a filter."""
+    """An empty list and null are no filters."""
     assert parsed_search(filters={"a": [], "b": None, "c": ["x"]}).filters == {"c": ("x",)}
 
 
@@ -129,7 +129,7 @@ def test_echoed_fields_keep_their_source_text() -> None:
 
 @pytest.mark.parametrize("size", [KAFKA_ID_CHARS, KAFKA_ID_CHARS + 1])
 def test_request_id_has_a_length_limit(size: int) -> None:
-    """One that is longer is none."""
+    """An id above the limit is ignored."""
     assert (read({**SEARCH, "request_id": "ü" * size}).request_id is None) is (size > KAFKA_ID_CHARS)
 
 
@@ -175,6 +175,6 @@ class TestTenants:
         assert refusal(message) == ("metadata", "wrong_type")
 
     def test_filter_for_another_tenant_is_refused(self) -> None:
-        """A filter that leaves the own tenant out is refused."""
+        """A filter that excludes the request's own tenant is refused."""
         value = {**SEARCH, "filters": {"tenant": ["other"]}, "metadata": {"tenant": "acme"}}
         assert refusal(read(value, tenant_field="tenant")) == ("filters", "tenant_mismatch")

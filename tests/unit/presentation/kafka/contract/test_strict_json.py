@@ -63,7 +63,7 @@ def test_echoed_member_keeps_its_source_text() -> None:
     ],
 )
 def test_flaw_invalidates_its_member_only(text: str, flaws: dict[str, str], good: dict[str, Any]) -> None:
-    """A flawed member has neither value nor text."""
+    """A flawed member has no value and no text."""
     members = read_object(text.encode(), {"a", "b"})
     assert (members.flaws, members.values) == (flaws, good)
     assert not members.texts.keys() & flaws.keys()
@@ -108,7 +108,7 @@ def test_many_brackets_are_not_deep() -> None:
     ],
 )
 def test_unreadable_bytes_have_a_flaw(data: bytes, flaw: str) -> None:
-    """Each kind has its own name."""
+    """Each kind of unreadable input has its flaw."""
     with pytest.raises(UnreadableError) as raised:
         read_object(data)
     assert raised.value.flaw == flaw

@@ -80,7 +80,7 @@ def test_acks_all_has_equivalent_values(acks: str | int) -> None:
 
 
 def test_config_overrides_defaults() -> None:
-    """Except for what the delivery guarantee requires."""
+    """The configuration overrides the defaults, but not the settings that the delivery guarantee requires."""
     assert make_producer_config(BROKERS, {"linger.ms": 50})["linger.ms"] == 50
     given = {"client.id": "mine", "session.timeout.ms": 7000, "partition.assignment.strategy": "range"}
     config = make_consumer_config(BROKERS, "team", given)
@@ -112,7 +112,10 @@ def test_settings_of_the_classic_protocol_are_refused_with_kip_848() -> None:
 
 
 def test_kip_848_uses_the_range_assignor() -> None:
-    """It balances each topic. The operator's choice wins; the classic protocol does not know the setting."""
+    """The range assignor balances each topic.
+
+    The operator's choice has priority, and the classic protocol does not know the setting.
+    """
     new = {"group.protocol": "consumer"}
     assert make_consumer_config(BROKERS, "g", new)["group.remote.assignor"] == "range"
     given = {**new, "group.remote.assignor": "uniform"}
@@ -146,7 +149,7 @@ def test_refused_setting_is_named_without_its_value(given: clients.Config, said:
 
 @for_each("name", ["stats_cb", "error_cb", "oauth_cb", "on_delivery", "logger"])
 def test_callbacks_are_refused(name: str) -> None:
-    """JSON cannot hold one, and the worker's own would be replaced."""
+    """JSON cannot contain callbacks, and they would replace the worker's own."""
     with pytest.raises(SettingsError, match=f"KAFKA_CONFIG sets {name}.*leave it out"):
         make_consumer_config(BROKERS, "g", {name: "x"})
 

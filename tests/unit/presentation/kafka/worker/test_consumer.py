@@ -148,7 +148,7 @@ class Rig:
         assert over.wait(TIMEOUT_S)
 
     def run_cycle_with_commit(self) -> None:
-        """Wait for a whole cycle of the thread, which takes what is settled and in which a commit is due."""
+        """Wait for a complete cycle of the thread in which settled requests are taken and a commit is due."""
         until(self.settled.empty)
 
         def make_due() -> None:
@@ -241,7 +241,7 @@ def test_almost_full_window_fetches_a_batch(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_partition_end_moves_the_position() -> None:
-    """It is neither an error nor a request; transaction markers may follow the last record."""
+    """The end of a partition is no error and no request. Transaction markers may follow the last record."""
     with running(4) as rig:
         end = KafkaError(KafkaError._PARTITION_EOF)
         rig.consumer.incoming.extend(
@@ -253,7 +253,7 @@ def test_partition_end_moves_the_position() -> None:
         rig.consumer.within_consume.append(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, positions(1)))
         rig.consumer.incoming.append(message(8, 1, error=end))
         until(lambda: not rig.consumer.within_consume)
-        rig.run_in_poll(lambda: None)  # what was read is noted
+        rig.run_in_poll(lambda: None)  # records read so far are noted
         assert rig.thread.assignment()["in", 1].position is None, "the end belongs to the assignment before"
 
 
@@ -336,7 +336,7 @@ def test_revocation_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lost_partition_is_not_committed() -> None:
-    """Neither what finished before nor what finishes after: its requests are cancelled at once."""
+    """Nothing of a lost partition is committed, neither earlier nor later outcomes. Its requests are cancelled at once."""
     with running() as rig:
         rig.consumer.answering = False  # so what has finished is not committed yet
         rig.consumer.incoming.extend(message(offset) for offset in range(2))
@@ -581,7 +581,7 @@ def test_reply_to_a_commit_of_a_replaced_consumer_is_ignored(monkeypatch: pytest
 
 
 def test_consumer_that_does_not_fetch_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The brokers answer, so what is finished is committed before the new member takes its place."""
+    """The brokers still answer, so finished work is committed before a new member joins."""
     monkeypatch.setattr(unfetched_partitions, "STUCK_AFTER_S", 0.0)
     statistics = {
         "cgrp": {"state": "up", "join_state": "steady"},

@@ -1,4 +1,4 @@
-"""What an operator has to mend is no outcome: the worker waits for it, says so once, and goes on by itself."""
+"""A fault that only an operator can fix has no outcome. The worker reports it once, waits, and continues by itself."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def request(stage: str, asked: dict[str, Any], offset: int = 0) -> IncomingRecor
 
 
 class World:
-    """The services of a worker around a small index; `model` is what the probe of the model meets, and `store` holds."""
+    """The services of a worker with a small index.
+
+    `model` is the result of the model's probe, and `store` has the outcomes.
+    """
 
     def __init__(self, world: RagWorld, model: ScriptedProbe | None = None) -> None:
         self.world, self.store = world, MemoryOutcomeStore()

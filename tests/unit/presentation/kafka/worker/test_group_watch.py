@@ -1,4 +1,4 @@
-"""What is said of the group: missing topics, and commits of workers with another store of outcomes."""
+"""Warnings about the group: missing topics, and commits of workers with another outcome store."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ QUESTION = {"request_id": "answer-001", "question": "How?"}
 
 @dataclass
 class ScriptedStages:
-    """Stages that give what they are outcome to, one thing after the other and the last for ever; an exception is raised."""
+    """Stages that return these outcomes in turn, and then repeat the last one. Exceptions are raised."""
 
     results: list[Any] = field(default_factory=lambda: [RagHits(hits=(HIT,))])
     requests: list[RagSearch | RagQuestion] = field(default_factory=list)
@@ -100,8 +100,8 @@ def body(outcome: OutgoingRecord) -> dict[str, Any]:
     return found
 
 
-async def test_large_requests_hold_up_nothing_else() -> None:
-    """A full window of them may take many seconds to parse: requests in progress and `/ready` go on in between."""
+async def test_large_requests_do_not_block_others() -> None:
+    """Parsing a full window of large requests takes seconds, so other requests and `/ready` run in between."""
     handler, turns = handler_of(ScriptedStages()), 0
 
     async def take_turns() -> None:
@@ -244,7 +244,7 @@ class TestDuplicates:
 
     @pytest.mark.parametrize("broken", [{"query": ""}, {"top_k": 0}])
     async def test_invalid_payload_of_a_stored_id_gets_the_stored_outcome(self, broken: dict[str, Any]) -> None:
-        """It has no failure of its own."""
+        """An invalid payload with a stored id gets the stored outcome instead of a failure."""
         handler = handler_of(ScriptedStages())
         outcome = await handler.handle(record(SEARCH))
         assert (await handler.handle(record({**SEARCH, **broken}))).value == outcome.value
@@ -560,12 +560,12 @@ class TestSizes:
         assert body(outcome)["request_id"] == "4000"
 
     async def test_fitting_result_is_unchanged(self) -> None:
-        """The default limit is that of the brokers."""
+        """The default limit equals the brokers' default."""
         value = {**SEARCH, "metadata": {"padding": "x" * 998_000}}
         assert (await handler_of(ScriptedStages()).handle(record(value))).topic == "rag_search_result"
 
     def test_replacement_of_a_refused_outcome(self) -> None:
-        """It is always the same, and carries what is known of the request."""
+        """The replacement is deterministic, and contains what is known of the request."""
         handler = handler_of(ScriptedStages())
         value = {**SEARCH, "trace_id": "t", "metadata": {"a": 1}}
         outcome = handler.replace_oversized(record(value))
@@ -587,7 +587,7 @@ class TestSizes:
 
 
 class Calls:
-    """Fails as often as it is outcome to."""
+    """Fails for the given number of calls."""
 
     def __init__(self, fails: int, error: Callable[[], AppException] = VectorStoreError) -> None:
         self.count, self._fails, self._error = 0, fails, error
@@ -647,7 +647,7 @@ async def test_wait_beyond_the_deadline_ends_the_retries() -> None:
 
 @in_virtual_time
 async def test_hanging_call_is_cancelled_at_the_deadline() -> None:
-    """It is cancelled then, neither before nor after, and no other call follows it."""
+    """The call is cancelled exactly at the deadline, and no other call follows."""
     time = asyncio.get_running_loop().time
     began: list[float] = []
     ended: list[float] = []

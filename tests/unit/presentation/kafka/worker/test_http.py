@@ -115,7 +115,7 @@ async def test_invalid_request_gets_an_error_or_nothing(port: int, raw: bytes, s
     ],
 )
 async def test_foreign_host_is_refused_on_loopback(port: int, hosts: list[str], status: int) -> None:
-    """Metrics tell costs: a page cannot read them through DNS rebinding."""
+    """Metrics contain costs, so a page must not read them through DNS rebinding."""
     lines = "".join(f"Host: {host}\r\n" for host in hosts)
     for path in ("/metrics", "/ready", "/health"):
         assert (await send(port, f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode()))[0] == status
@@ -132,7 +132,7 @@ async def test_connections_are_limited(port: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(http, "MAX_CONNECTIONS", 1)
     _, waiting = await asyncio.open_connection(HOST, port)
     async with asyncio.timeout(30):
-        while (await send(port, get("/ready")))[0] != 0:  # until the server has accepted the first one
+        while (await send(port, get("/ready")))[0] != 0:  # until the server has accepted the first connection
             await asyncio.sleep(0.02)
     waiting.close()
     await waiting.wait_closed()

@@ -31,7 +31,7 @@ async def do_nothing(_state: Working | Refused) -> None:
 
 
 async def test_a_written_request_passes_every_state() -> None:
-    """A refused outcome goes through the producer again, and keeps what it is."""
+    """A refused outcome is sent to the producer again unchanged."""
     turns: dict[Hashable, KeyTurn] = {}
     waiting = Preparing(KeyTurn("k", turns)).work(Slot(asyncio.Semaphore(1)), do_nothing).wait_for_turn()
     assert "k" in turns
@@ -106,7 +106,7 @@ async def test_failed_stage_releases_its_slot() -> None:
 
 @given(cancelled=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 6)), max_size=20), count=st.integers(1, 3))
 def test_cancellation_loses_no_slot(cancelled: list[tuple[int, int]], count: int) -> None:
-    """Also when it comes together with the slot."""
+    """A cancellation releases the slot, even if both happen at once."""
 
     async def play() -> None:
         semaphore = asyncio.Semaphore(count)

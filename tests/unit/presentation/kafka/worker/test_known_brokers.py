@@ -1,4 +1,4 @@
-"""Clients that know no broker any more are recognised, and the reader of the group replaces its own."""
+"""A client that has lost all brokers is detected, and the consumer replaces its client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_brokers_are_lost_when_none_is_known_for_a_while() -> None:
 
 
 class FakeReader:
-    """A client that counts what is asked of it."""
+    """A client that counts its calls."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         self.statistics = callbacks["stats_cb"]

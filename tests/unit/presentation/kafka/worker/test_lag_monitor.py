@@ -1,4 +1,4 @@
-"""How far behind partitions are, and which are not read, by what the brokers tell."""
+"""Lag and stalled partitions, as reported by the brokers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRST, SECOND = ("in", 0), ("in", 1)
 
 
 class Brokers:
-    """Brokers behind a client; `error` is raised instead."""
+    """Brokers of a client. `error` is raised instead of an answer."""
 
     def __init__(self, ends: Mapping[Partition, int], committed: Mapping[Partition, int] | None = None) -> None:
         self.ends, self.committed_offsets = dict(ends), dict(committed or {})
@@ -95,7 +95,7 @@ def test_transaction_markers_are_not_requests() -> None:
     tracker = rig.trackers[FIRST]
     for offset in range(3):
         tracker.start(offset)
-    assert rig.query().lag == {FIRST: 4}  # nobody knows yet what the last one is
+    assert rig.query().lag == {FIRST: 4}  # the last offset is still unknown
     tracker.reach_end(4)
     assert rig.query().lag == {FIRST: 3}
     tracker.finish(1)

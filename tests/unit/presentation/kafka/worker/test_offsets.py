@@ -140,7 +140,7 @@ class FakeConsumer:
 
 @dataclass
 class FakePlace:
-    """A partition of a reply: `error` cannot be set from outside in the client's own class."""
+    """A partition of a reply. The client's own class does not let a test set `error`."""
 
     partition: int
     offset: int
@@ -149,7 +149,7 @@ class FakePlace:
 
 
 class Rig:
-    """OffsetCommitter of one partition, and a clock that goes when it is told to."""
+    """An OffsetCommitter of one partition with a manual clock."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -1,4 +1,4 @@
-"""The thread that writes outcomes, with a client that does as it is told."""
+"""The producer thread with a scripted client."""
 
 from __future__ import annotations
 

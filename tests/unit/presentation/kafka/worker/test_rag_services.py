@@ -37,7 +37,7 @@ def handler_of(world: RagWorld, **options: Any) -> RagHandler:
 
 
 async def outcome_of(handler: RagHandler, stage: str, request: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the topic of the outcome, and what it says."""
+    """Return the topic and the content of the outcome."""
     value = json.dumps({"request_id": "r-1", **request}).encode()
     outcome = await handler.handle(IncomingRecord(f"rag_{stage}_request", 0, 0, b"key", value))
     return outcome.topic, json.loads(outcome.value)
@@ -63,7 +63,7 @@ async def test_search_result_is_valid_context() -> None:
 
 
 async def test_context_is_enough_without_the_index() -> None:
-    """A result, which says what was not there."""
+    """The result says that the index was missing."""
     world = await RagWorld().indexed()
     world.store.error = VectorStoreError("the index cannot be reached")
     topic, said = await outcome_of(
@@ -75,7 +75,7 @@ async def test_context_is_enough_without_the_index() -> None:
 
 
 async def test_question_without_evidence_has_a_result() -> None:
-    """It says so, and cites nothing."""
+    """The result says so and has no citations."""
     topic, said = await outcome_of(handler_of(await RagWorld(()).indexed()), "answer", {"question": QUESTION})
     assert (topic, said["answer"], said["citations"]) == ("rag_answer_result", "Nothing was found.", [])
 
@@ -94,7 +94,7 @@ async def test_question_without_evidence_has_a_result() -> None:
     ],
 )
 async def test_each_cause_has_its_error_code(error: Exception, code: str, kind: str) -> None:
-    """Recoverable is what may pass; no word of what broke inside is told."""
+    """An error is recoverable if it may pass. The message contains no internal detail."""
     of_model = not isinstance(error, (VectorStoreError, VectorStoreConfigError, PageRequestError))
     world = await RagWorld(llm=FakeLLM([error if of_model else "An answer [1]."]), pages={PAGE: error}).indexed()
     context = []
@@ -110,7 +110,7 @@ async def test_each_cause_has_its_error_code(error: Exception, code: str, kind: 
 
 @in_virtual_time
 async def test_hanging_model_is_an_llm_failure() -> None:
-    """Not a timeout of ours: who reads it knows where to look. It is told in time."""
+    """The code names the model instead of a timeout, so the reader knows where to look. The failure is sent in time."""
     llm = FakeLLM(["Too late."], delay_s=30)
     handler = handler_of(await RagWorld(llm=llm).indexed(), timeout_s=1.0)
     begun = asyncio.get_running_loop().time()
@@ -132,7 +132,7 @@ async def test_model_that_recovers_before_the_deadline_answers() -> None:
 
 
 async def test_tenant_cannot_select_documents_of_another() -> None:
-    """With KAFKA_TENANT_FIELD the filter holds for what is searched and for what is named."""
+    """With KAFKA_TENANT_FIELD the filter applies to searched and to named documents."""
     handler = handler_of(await RagWorld((SESSIONS, SECRETS)).indexed(), tenant_field="tenant")
     request = {
         "question": "How often is the session token rotated?",
@@ -148,7 +148,7 @@ async def test_tenant_cannot_select_documents_of_another() -> None:
 @pytest.mark.parametrize(("stage", "field"), [("search", "query"), ("answer", "question")])
 @in_virtual_time
 async def test_failed_embedder_fails_the_request(stage: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What words alone would find is told for good under that id: a recoverable failure is what the sender can act on."""
+    """A keyword result would be stored for good under the id, so the failure is recoverable and the sender can retry."""
     world = await RagWorld().indexed()
     monkeypatch.setattr(world.embedder, "_error", EmbeddingError("the embedder cannot be reached"))
     topic, said = await outcome_of(handler_of(world), stage, {field: QUESTION})

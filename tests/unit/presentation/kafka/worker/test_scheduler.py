@@ -170,7 +170,7 @@ async def test_written_request_holds_no_slot(rig: Rig) -> None:
 
 
 async def test_stored_request_holds_no_slot(rig: Rig) -> None:
-    """And it is no longer cancelled with waiting ones."""
+    """A stored request is also not cancelled together with waiting requests."""
     values = [b"a", b"b", b"c", b"d", b"e"]
     rig.handler.after = {value: asyncio.Event() for value in values}
     rig.scheduler.submit(rig.requests(*values))
@@ -225,9 +225,10 @@ async def test_outcomes_of_one_key_are_written_in_order(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("is_defect", [False, True])
-async def test_later_outcomes_of_a_key_do_not_overtake_one_that_is_given_up(rig: Rig, is_defect: bool) -> None:
-    """A worker that stops gives up requests that wait for a repair, and one with a defect the request at fault. The next worker
-    reads them again. Other keys go on, and so does the key when its partition comes back.
+async def test_later_outcomes_of_a_key_do_not_overtake_a_request_that_is_given_up(rig: Rig, is_defect: bool) -> None:
+    """A stopping worker gives up requests that wait for a repair, and after a defect the request that caused it.
+
+    The next worker reads them again. Other keys continue, and so does the key when its partition is assigned again.
     """
     repaired = rig.handler.after[b"1"] = asyncio.Event()
     if is_defect:
@@ -357,7 +358,7 @@ async def test_revocation_cancels_waiting_then_running_requests(rig: Rig) -> Non
 
 
 async def test_request_cancelled_before_its_first_step_is_settled(rig: Rig) -> None:
-    """Taken and cancelled in the same moment: it still comes back."""
+    """A request that is taken and cancelled at the same moment is still settled."""
     rig.scheduler.submit(rig.requests(b"a", key=b"k"))
     rig.scheduler.revoke([rig.tracker], True)
     await run_loop()

@@ -10,9 +10,9 @@ from modules.llm_platform.presentation.kafka.worker.unfetched_partitions import 
 
 
 def statistics(*states: str, coordinator: str = "up", member: str = "steady") -> dict[str, Any]:
-    """Return what librdkafka tells of a topic `in` whose partitions have these fetch states."""
+    """Return librdkafka statistics of a topic `in` whose partitions have these fetch states."""
     partitions = {str(number): {"fetch_state": state} for number, state in enumerate(states)}
-    partitions["-1"] = {"fetch_state": "none"}  # librdkafka's own
+    partitions["-1"] = {"fetch_state": "none"}  # librdkafka's internal partition
     return {"cgrp": {"state": coordinator, "join_state": member}, "topics": {"in": {"partitions": partitions}}}
 
 

@@ -1,4 +1,4 @@
-"""What an agent sends to a language model behind the server, and gets back: the server carries it, unless it can hurt."""
+"""Agents that use a language model through the server. The server forwards their messages unless they are unsafe."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_fields_of_other_services_are_forwarded(client: httpx2.AsyncClient
     ],
 )  # fmt: skip
 async def test_images_reach_the_model(path: str, body: dict[str, Any]) -> None:
-    """With their data; the text of the message stands by itself, too. A research model reads texts alone."""
+    """Images are forwarded with their data, and the text of the message as usual. A research model uses only the text."""
     services = FakeServices()
     async with app_client(services) as client:
         response = await client.post(path, json={"model": LLM, **body})
@@ -122,7 +122,10 @@ async def test_images_reach_the_model(path: str, body: dict[str, Any]) -> None:
     ],
 )
 async def test_address_of_an_image_is_not_forwarded(path: str, body: dict[str, Any]) -> None:
-    """A model of one's own network would fetch it from there. The error says what to send, and not what was sent."""
+    """A model in a private network would fetch the address from there.
+
+    The error says what to send, without the address.
+    """
     services = FakeServices()
     async with app_client(services) as client:
         response = await client.post(path, json={"model": LLM, **body})
@@ -225,7 +228,7 @@ async def test_stream_begins_before_the_first_word(
     assert response.status_code == 200
     assert response.text.count(sse.HEARTBEAT.decode()) >= 2
     assert "The model is away" in response.text
-    monkeypatch.setattr(sse, "FIRST_EVENT_S", START_TIMEOUT_S)  # the error comes before the head of the answer
+    monkeypatch.setattr(sse, "FIRST_EVENT_S", START_TIMEOUT_S)  # the error precedes the head of the response
     services.error = LLMUnavailableError("The model is away")
     assert (await client.post(CHAT, json=body)).status_code == 502
 
@@ -248,7 +251,10 @@ async def test_client_that_leaves_before_the_first_word_ends_the_call(
 
 
 async def test_response_continues_a_conversation_with_a_model(sdk: Any, services: FakeServices) -> None:
-    """With its calls and their results; streamed ones too. Instructions are those of the new request."""
+    """The earlier turns include tool calls and their results, also of streamed responses.
+
+    The instructions are those of the new request.
+    """
     services.tool_calls = (CALL,)
     tool = {"type": "function", "name": "f", "parameters": {"type": "object"}}
     first = await sdk.responses.create(model=LLM, input="Weather?", instructions="Be brief.", tools=[tool])
@@ -296,8 +302,8 @@ async def test_conversation_of_another_key_or_none_is_not_found() -> None:
             "name": "a", "schema": {"type": "object"}}}}),
     ],
 )  # fmt: skip
-async def test_schema_in_the_form_of_the_other_api_is_understood(path: str, body: dict[str, Any]) -> None:
-    """By a language model, and by a research model."""
+async def test_schema_in_the_syntax_of_the_other_api_is_accepted(path: str, body: dict[str, Any]) -> None:
+    """A schema in the syntax of the other API is accepted by language models and by research models."""
     services = FakeServices()
     async with app_client(services) as client:
         for model in (LLM, "research-deep"):

@@ -1,6 +1,6 @@
-"""A loop of tools over Anthropic's Messages API, before a language model that speaks OpenAI's protocol.
+"""A tool loop over Anthropic's Messages API with a language model that speaks OpenAI's protocol.
 
-The requests are those of Claude Code, of the runner of tools of the vendor's SDK, and of ChatAnthropic in LangGraph;
+The requests are those of Claude Code, of the tool runner of Anthropic's SDK, and of ChatAnthropic in LangGraph.
 tests/clients has the packages themselves.
 """
 
@@ -77,8 +77,9 @@ def services() -> FakeServices:
 async def test_turns_of_claude_code_reach_the_model_as_a_chat(
     client: httpx2.AsyncClient, services: FakeServices
 ) -> None:
-    """Results stand right behind their calls, whatever the user says beside them; an image of a tool follows as one of the
-    user.
+    """Tool results directly follow their calls, whatever text the user adds.
+
+    An image of a tool result is sent as a user image.
     """
     response = await client.post(
         f"{MESSAGES}?beta=true", json=CLAUDE_CODE, headers={"anthropic-beta": "claude-code-20250219"}
@@ -175,7 +176,7 @@ async def test_calls_whose_parts_come_by_turns_are_whole(client: httpx2.AsyncCli
 async def test_text_between_the_parts_of_a_call_does_not_divide_it(
     client: httpx2.AsyncClient, services: FakeServices, between: LLMToken
 ) -> None:
-    """It has a block behind the call, before another call that waited."""
+    """The text is a block after the call and before another pending call."""
     calls = [(0, "Bash", '{"command": '), (1, "Bash", '{"command": "b"}'), (0, "", '"a"}')]
     first, second, rest = (
         LLMToken(
@@ -218,7 +219,7 @@ async def test_fields_have_their_counterparts(fields: dict[str, Any], extra: dic
 
 
 async def test_prefill_is_the_last_turn(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """The service goes on after it, where its model can."""
+    """The model continues the prefill if its service can."""
     turns = [{"role": "user", "content": "A haiku."}, {"role": "assistant", "content": "Here is"}]
     assert (await client.post(MESSAGES, json={"model": LLM, "max_tokens": 9, "messages": turns})).status_code == 200
     assert [(turn.role, turn.content) for turn in services.requests[0].messages][-1] == ("assistant", "Here is")
@@ -256,8 +257,8 @@ async def test_tokens_count_the_tools_and_their_results(client: httpx2.AsyncClie
     assert counted > 1600
 
 
-async def test_tokens_are_counted_for_callers_alone() -> None:
-    """Keys, limits of size and the shape of errors are those of the other routes."""
+async def test_token_counting_requires_a_key() -> None:
+    """Keys, size limits and the shape of errors are those of the other routes."""
     services = FakeServices()
     async with app_client(services, LLM_PLATFORM_API_KEYS="a-long-enough-key") as client:
         body = {"model": LLM, "messages": [{"role": "user", "content": "Hello"}]}
@@ -299,7 +300,7 @@ HIDDEN = "169.254.169.254"
     ],
 )  # fmt: skip
 async def test_what_cannot_be_forwarded_is_named_without_what_was_sent(fields: dict[str, Any], position: str) -> None:
-    """No address reaches a service, and a tool of the vendor's own is no function."""
+    """No address reaches a service, and a vendor tool is not a function."""
     services = FakeServices()
     async with app_client(services) as client:
         body = {"model": LLM, "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}], **fields}
@@ -316,7 +317,7 @@ async def test_what_cannot_be_forwarded_is_named_without_what_was_sent(fields: d
     ["{", '["ls"]', "null", '"ls"', "", "{}"],
 )
 async def test_arguments_that_are_no_object_break_nothing(arguments: str) -> None:
-    """A model may write anything: the tool is called without what it needs, and says so."""
+    """A model may write invalid arguments. The tool is called with the text it can use, and reports the fault."""
     services = FakeServices()
     call = {"id": "", "type": "function", "function": {"name": "Bash", "arguments": arguments}}
     services.llm_fields = {"content": "", "tool_calls": (call,), "finish_reason": "tool_calls"}

@@ -1,7 +1,6 @@
-"""Tools of a client before a research model: one that is forced is the form of the answer, all others change nothing.
-
-The requests are those of pydantic-ai, instructor, langchain, LlamaIndex, litellm and Vercel's AI SDK; tests/clients has the
-packages themselves.
+"""Tools of a client with a research model: a forced tool defines the form of the answer, and other tools have no
+effect. The requests are those of pydantic-ai, instructor, langchain, LlamaIndex, litellm and Vercel's AI SDK.
+tests/clients has the packages themselves.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ SECRET = "unlikely-name-of-a-tool"
 
 
 def tool(path: str, name: str = "final_result", schema: Any = SCHEMA) -> dict[str, Any]:
-    """Return a function in the form of the API behind the path."""
+    """Return a function in the syntax of the API at this path."""
     if path == ANTHROPIC:
         return {"name": name, "description": "The result.", "input_schema": schema}
     function = {"name": name, "description": "The result.", "parameters": schema, "strict": True}
@@ -84,7 +83,10 @@ def ended(path: str) -> str:
 async def test_parameters_of_a_forced_tool_are_the_schema_and_its_call_the_answer(
     client: httpx2.AsyncClient, services: FakeServices, path: str, is_named: bool
 ) -> None:
-    """Named, or required and alone; neither the tool nor its choice is called ignored."""
+    """A tool is forced if it is named, or is the only one and required.
+
+    Neither the tool nor its choice is reported as ignored.
+    """
     choice = named(path) if is_named else required(path)
     response = await client.post(path, json={**BODIES[path], "tools": [tool(path)], "tool_choice": choice})
     assert response.status_code == 200, response.text
@@ -96,7 +98,7 @@ async def test_parameters_of_a_forced_tool_are_the_schema_and_its_call_the_answe
 
 @DOORS
 async def test_stream_has_the_same_call(client: httpx2.AsyncClient, services: FakeServices, path: str) -> None:
-    """The text of the answer is not sent, nor are its arguments as a text."""
+    """The stream contains the call, and neither the text of the answer nor the arguments as text."""
     body = {**BODIES[path], "tools": [tool(path)], "tool_choice": named(path), "stream": True}
     response = await client.post(path, json=body)
     assert services.answer not in json.dumps(texts_of(path, response))
@@ -104,7 +106,7 @@ async def test_stream_has_the_same_call(client: httpx2.AsyncClient, services: Fa
 
 
 def texts_of(path: str, response: httpx2.Response) -> list[Any]:
-    """Return what a client shows as text."""
+    """Return the text that a client shows."""
     parts = data_of(response)
     if path == ANTHROPIC:
         return [part["delta"] for part in parts if part.get("delta", {}).get("type") == "text_delta"]
@@ -204,7 +206,7 @@ async def test_turns_after_the_call_of_a_forced_tool_ask_the_same_question(
     ],
 )
 async def test_call_that_cannot_be_made_is_refused_by_field(path: str, fields: Any, field: str) -> None:
-    """In the shape of the API, without what was sent, and before anything is searched."""
+    """The error names the field in the API's format, without the value, and precedes any search."""
     services = FakeServices()
     async with app_client(services) as client:
         body = {**BODIES[path], "tools": [tool(path)], "tool_choice": named(path), **fields(path)}
@@ -262,7 +264,7 @@ FINAL = {"type": "function", "function": {"name": "final_result"}}
         {"type": "function", "name": "final_result"},
     ],
 )
-async def test_choices_in_the_forms_of_other_apis_are_understood(choice: Any) -> None:
+async def test_choices_in_the_syntax_of_other_apis_are_accepted(choice: Any) -> None:
     services = FakeServices()
     async with app_client(services) as client:
         for path in (CHAT, RESPONSES):
@@ -270,7 +272,7 @@ async def test_choices_in_the_forms_of_other_apis_are_understood(choice: Any) ->
             assert call_of(path, response.json())[0] == "final_result"
 
 
-async def test_tools_in_the_forms_of_other_apis_are_understood(
+async def test_tools_in_the_syntax_of_other_apis_are_accepted(
     client: httpx2.AsyncClient, services: FakeServices
 ) -> None:
     for other in (RESPONSES, ANTHROPIC):
@@ -314,8 +316,8 @@ async def test_call_of_a_background_run_is_fetched_later(client: httpx2.AsyncCli
     assert call.model_dump() == events[-1].response.output[0].model_dump()
 
 
-async def test_a_schema_that_is_too_deep_is_told_so() -> None:
-    """The body is valid JSON: the error names its depth, and nothing of what was sent."""
+async def test_a_schema_that_is_too_deep_is_reported() -> None:
+    """The body is valid JSON, so the error names its depth, and contains nothing of the body."""
     schema = "{}"
     for _ in range(500):
         schema = f'{{"properties": {{"zqxvmark": {schema}}}}}'

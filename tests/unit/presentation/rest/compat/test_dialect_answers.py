@@ -1,4 +1,6 @@
-"""What the clients of another system read: each field of an answer, the events of a stream, and errors in their own shape."""
+"""What clients of the compatible APIs read: every field of an answer, the events of a stream, and errors in the
+vendor's format.
+"""
 
 from __future__ import annotations
 
@@ -192,7 +194,7 @@ SITE_PAGES = [{"url": url, "title": "A page", "raw_content": f"Text of {url}", "
     ],
 )  # fmt: skip
 async def test_every_field_of_an_answer(path: str, body: dict[str, Any], answer: Any) -> None:
-    """Each field of the vendor's answer has its own source: text, sources, dates, tokens, searches, cost; none is missing."""
+    """Every field of the vendor's answer is filled from its source: text, sources, dates, tokens, searches or cost."""
     response = await sent(path, body)
     assert response.status_code == 200
     assert json.loads(readable(response)) == answer
@@ -266,7 +268,7 @@ async def test_every_field_of_a_message() -> None:
 
 
 async def test_a_citation_of_a_pdf_opens_its_page() -> None:
-    """The address of each citation ends with `#page=`; that of a document of a folder stays as it is."""
+    """The address of a PDF citation ends with `#page=`. The address of a document in a folder is unchanged."""
 
     class CitesPdf(FakeServices):
         def _research_response(self, request: ResearchRequest, request_id: str | None) -> ResearchResponse:
@@ -326,8 +328,8 @@ async def test_chunks_of_a_chat() -> None:
     ]  # fmt: skip
 
 
-async def test_calls_of_tools_have_text_only_where_there_is_one() -> None:
-    """A message that calls tools has null for a text that is empty, and the text that stands before the calls."""
+async def test_messages_with_tool_calls_have_content_only_if_there_is_text() -> None:
+    """The content of a message with tool calls is null if there is no text, and otherwise the text before the calls."""
     call = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     services = NumberedServices()
     services.tool_calls = (call,)
@@ -348,7 +350,7 @@ def text_part(kind: str, position: int, **fields: Any) -> dict[str, Any]:
 
 
 async def test_events_of_a_response() -> None:
-    """OpenAI's and Perplexity's: each with its number; the last one has the whole response."""
+    """Events of OpenAI and Perplexity are numbered, and the last event has the complete response."""
     body = {"model": "research-shallow", "input": QUESTION, "store": False, "stream": True}
     begun = {**HEAD, **OPENAI_ECHO, "status": "in_progress", "model": "research-shallow", "output": [], "usage": None,
              "completed_at": None}  # fmt: skip
@@ -467,7 +469,7 @@ NO_PREVIOUS = (
 async def test_an_error_has_the_shape_of_its_clients(
     client: str, error: AppException, status: int, body: Mapping[str, Any]
 ) -> None:
-    """The status, the kind and the words, in the vendor's object and nothing beside it."""
+    """Status, type and message are in the vendor's error object, without other fields."""
     services = NumberedServices()
     services.error = error
     path, sent_body = REQUESTS[client]
@@ -522,7 +524,7 @@ async def test_a_stream_that_fails_says_so(client: str) -> None:
 
 @for_each("prefix", ["/v1", "/perplexity/v1", "/anthropic/v1"])
 async def test_models_are_listed_and_found(prefix: str) -> None:
-    """Each listed model has an object of its own, and one that is not listed is an error that names the parameter."""
+    """Each listed model can be fetched. An unknown model is an error that names the parameter."""
     async with app_client(NumberedServices()) as client:
         listed = (await client.get(f"{prefix}/models")).json()
         if prefix.startswith("/perplexity"):

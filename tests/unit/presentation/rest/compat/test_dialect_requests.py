@@ -177,7 +177,7 @@ async def sent(path: str, body: Mapping[str, Any]) -> tuple[httpx2.Response, lis
 async def test_forms_of_a_question(
     path: str, body: dict[str, Any], understood: dict[str, Any], ignored: str | None
 ) -> None:
-    """Each field has its part in the research run and no other one; what changes nothing is named in the header."""
+    """Each field sets its part of the research request. Fields without effect are named in the header."""
     response, requests = await sent(path, body)
     assert response.status_code == 200, response.text
     [request] = requests
@@ -280,7 +280,7 @@ async def test_forms_of_a_search(
 async def test_forms_of_a_prompt(
     path: str, body: dict[str, Any], understood: dict[str, Any], ignored: str | None
 ) -> None:
-    """A language model gets the turns in their order, with its own limits and the fields that its service takes."""
+    """A language model gets the turns in order, with the client's limits and the fields that its service supports."""
     response, requests = await sent(path, body)
     assert response.status_code == 200, response.text
     [request] = requests
@@ -324,7 +324,9 @@ CHATS: Sequence[tuple[str, Mapping[str, Any], str]] = (
 
 @for_each(("path", "body", "field"), CHATS)
 async def test_a_conversation_is_bounded(path: str, body: Mapping[str, Any], field: str) -> None:
-    """The last turns are history, long wishes are cut between words and continued as context, and the limits are refused."""
+    """The last turns become history, long instructions are split between words and continued as context, and larger
+    requests are refused.
+    """
     turns = [turn for at in range(MAX_STORED_TURNS + 1) for turn in (
         {"role": "user", "content": f"Question {at}?"}, {"role": "assistant", "content": f"Answer {at}."})]  # fmt: skip
     _, [request] = await sent(path, {**body, field: [*turns, *ASKED]})
@@ -493,7 +495,7 @@ async def test_limits_hold_at_their_edge(
     ],
 )  # fmt: skip
 def test_forms_of_a_crawl(fields: dict[str, Any], understood: dict[str, Any], partly: tuple[str, ...]) -> None:
-    """The bounds are those of the client, the number of pages at most ours; the crawl ends before its client stops waiting."""
+    """The client's limits apply, up to our maximal number of pages. The crawl ends before the client's timeout."""
     body = TavilyMapRequest.model_validate({"url": "https://example.org/", **fields})
     usual = {
         "url": "https://example.org/", "instructions": None, "max_depth": 1, "max_breadth": 20, "limit": 50, "timeout_s": 135.0,

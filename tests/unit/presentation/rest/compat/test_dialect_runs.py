@@ -39,7 +39,10 @@ async def ended(client: httpx2.AsyncClient, path: str) -> httpx2.Response:
 
 
 async def test_pages_of_the_input_of_a_response() -> None:
-    """A page has as many items as asked for, 20 by default; `has_more` is false on the last one, also where it is full."""
+    """A page has the requested number of items, 20 by default.
+
+    `has_more` is false on the last page, also if it is full.
+    """
     turns = [{"role": "user", "content": f"Question {at}?"} for at in range(21)]
     async with app_client() as client:
         created = (await client.post("/v1/responses", json={"model": "research-deep", "input": turns})).json()
@@ -148,7 +151,7 @@ async def test_a_research_of_tavily_that_failed_says_why() -> None:
 
 
 async def test_calls_of_tavily_are_counted_by_key() -> None:
-    """Each call once under its endpoint, for its own key; the sum is the usage. Limits and credits there are none."""
+    """Each call is counted once by endpoint and key. The sum is the usage, and there are no limits or credits."""
     async with app_client(NumberedServices(), LLM_PLATFORM_API_KEYS=KEYS) as client:
         for path, body, count in (
             ("search", {"query": "x"}, 2), ("extract", {"urls": "https://a.example/"}, 1),
@@ -296,8 +299,8 @@ async def test_vectors_are_in_the_form_of_the_client() -> None:
     assert (other.status_code, other.json()["error"]["param"]) == (404, "model")
 
 
-async def test_a_page_that_cannot_be_read_has_its_reason_in_its_place() -> None:
-    """The other pages come; an address that is asked for twice is one."""
+async def test_an_unreadable_page_is_replaced_by_its_reason() -> None:
+    """The other pages are returned. A repeated address is read once."""
     services = FakeServices()
     services.error = WebSearchTimeoutError("Too late.")
     async with app_client(services) as client:

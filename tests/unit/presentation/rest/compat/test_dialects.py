@@ -83,7 +83,10 @@ def test_every_router_of_the_compatible_interfaces_is_listed() -> None:
 async def test_no_more_results_than_asked_for(
     client: httpx2.AsyncClient, services: FakeServices, method: str, path: str, sent: dict[str, Any]
 ) -> None:
-    """Also from a provider that sends more. Several queries have the number each; the best come first."""
+    """The limit also holds for a provider that returns more.
+
+    It applies to each of several queries, and the best results come first.
+    """
     services.found = services.found.model_copy(update={"results": hits(30)})
     response = await client.request(method, path, **{"params" if method == "GET" else "json": sent})
     answer = response.json()
@@ -94,7 +97,7 @@ async def test_no_more_results_than_asked_for(
 
 
 async def test_a_page_is_read_once_and_no_more_than_a_few_at_once(services: FakeServices) -> None:
-    """A request with many addresses neither reads one twice nor takes all connections."""
+    """A request with many addresses reads each page once, and only a few at the same time."""
     urls = [f"https://example.org/{number}" for number in range(12)]
     services.gate.clear()
     async with app_client(services) as client:
@@ -102,7 +105,7 @@ async def test_a_page_is_read_once_and_no_more_than_a_few_at_once(services: Fake
         async with asyncio.timeout(30):
             while len(services.requests) < MAX_CONCURRENT_READS:
                 await asyncio.sleep(0)
-        for _ in range(100):  # steps of the event loop, in which every task that can has begun
+        for _ in range(100):  # enough steps of the event loop for every runnable task to start
             await asyncio.sleep(0)
         assert len(services.requests) == MAX_CONCURRENT_READS
         services.gate.set()
@@ -143,10 +146,10 @@ async def test_metrics_tell_the_compatible_interfaces_apart(services: FakeServic
         ("/perplexity/chat/completions", CHAT, "search_results", "snippet"),
     ],
 )
-async def test_of_a_page_that_was_read_a_result_has_what_fits_the_question(
+async def test_a_result_has_only_the_relevant_part_of_its_page(
     client: httpx2.AsyncClient, services: FakeServices, path: str, body: dict[str, object], results: str, field: str
 ) -> None:
-    """Clients put the results into a prompt of their own, which has no room for whole pages."""
+    """Clients copy results into their own prompts, which have no room for whole pages."""
     filler = "\n\n".join(f"Paragraph {at} tells of sheds, fences and lawns, and what they cost." for at in range(400))
     page = HIT.model_copy(update={"snippet": f"{filler}\n\nThe water is 48 degrees warm.\n\n{filler}"})
     services.found = services.found.model_copy(update={"results": (page,)})
@@ -156,7 +159,7 @@ async def test_of_a_page_that_was_read_a_result_has_what_fits_the_question(
 
 
 async def test_models_have_a_date(client: httpx2.AsyncClient) -> None:
-    """Clients show it, and 1970 is none."""
+    """Clients show the date, so it must not be 1970."""
     for path in ("/v1/models", "/perplexity/v1/models"):
         assert {model["created"] for model in (await client.get(path)).json()["data"]} == {1795305600}
     listed = (await client.get("/anthropic/v1/models")).json()["data"]

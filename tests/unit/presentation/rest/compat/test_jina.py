@@ -32,7 +32,7 @@ async def test_page_as_json(client: httpx2.AsyncClient) -> None:
 
 @pytest.mark.parametrize("header", ["X-Return-Format", "X-Respond-With"])
 async def test_format_of_the_headers(client: httpx2.AsyncClient, header: str) -> None:
-    """The text alone; what is no text is refused with the reason."""
+    """The headers select the text format. Other formats are refused with the reason."""
     for name in ("markdown", "text", "content", "Markdown"):
         assert (await client.get(f"/jina/{URL}", headers={header: name})).text == TEXT
     for name in ("html", "screenshot", "no-content", "x" * 9000):

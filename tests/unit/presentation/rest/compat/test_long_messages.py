@@ -1,4 +1,4 @@
-"""What clients send as the last message: longer than a question, too short for one, below a long system message."""
+"""Last messages that are longer or shorter than a question, and long system messages."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ async def test_long_message_is_a_question_with_context(
     assert request.context == AGENT.strip()
 
 
-async def test_long_system_message_goes_on_in_the_context(
+async def test_long_system_message_is_continued_in_the_context(
     client: httpx2.AsyncClient, services: FakeServices, door: str
 ) -> None:
-    """Nothing of it is lost: what is longer than the longest instructions is context."""
+    """Text beyond the limit of the instructions is continued as context, so nothing is lost."""
     lines = [f"Rule {number}: write plainly." for number in range(MAX_INSTRUCTION_CHARS // 10)]
     assert (await post(client, door, "\n".join(lines), "What is tea?")).status_code == 200
     [request] = services.requests
@@ -161,7 +161,7 @@ async def test_message_too_short_to_search_is_answered_in_words(
 
 
 async def test_short_message_does_not_end_the_conversation(real: httpx2.AsyncClient, library: Library) -> None:
-    """What follows it is understood in the context of what stood before it; also where nothing did."""
+    """Messages after a short message are understood in the context of the earlier turns, if there are any."""
     first = (await post(real, "responses", FIRST)).json()["id"]
     thanks = (await post(real, "responses", "ok", previous_response_id=first)).json()["id"]
     answer = (await post(real, "responses", "How loud are they?", previous_response_id=thanks)).json()
@@ -230,7 +230,7 @@ async def test_long_query_of_a_search(client: httpx2.AsyncClient, services: Fake
 
 
 def test_questions_are_looked_for_in_the_turns_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients send the whole conversation each time: what is dropped costs nothing."""
+    """Clients send the whole conversation each time, so only the kept turns are searched for questions."""
     looked_at: list[str] = []
     monkeypatch.setattr(chat_completions, "find_question", lambda text: looked_at.append(text) or text)
     turns = [
@@ -273,7 +273,7 @@ async def test_errors_of_a_search_name_the_field(client: httpx2.AsyncClient, pat
     ],
 )
 async def test_one_or_several(client: httpx2.AsyncClient, path: str, sent: Body, message: str) -> None:
-    """An error has the place in what was sent, and not one for each type that it could have had."""
+    """An error names the position in the request, and is not repeated for each type of the union."""
     body = (await client.post(path, json=sent)).json()
     assert (body.get("error") or {"message": body["detail"]["error"]})["message"] == message
 

@@ -32,7 +32,7 @@ async def test_open_webui_loads_pages_and_names_those_that_fail(
 
 
 async def test_error_has_its_message_in_detail(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """An invalid field is named in `detail`; a failed search has its status and its message there."""
+    """`detail` names an invalid field. A failed search has its status and message in `detail`."""
     refused = await client.post("/open-webui/search", json={"query": "asyncio", "count": 0})
     assert refused.status_code == 422
     assert refused.json()["detail"].startswith("count: ")

@@ -67,7 +67,7 @@ async def test_error_names_the_field_that_was_sent(
 async def test_error_is_of_the_type_that_was_sent(
     client: httpx2.AsyncClient, path: str, fields: dict[str, Any], message: str
 ) -> None:
-    """Where a field takes several types, only what is wrong with the sent one is said; what is missing is named."""
+    """If a field accepts several types, the error is about the type that was sent. A missing field is named."""
     body = {"model": "research-shallow", **({"max_tokens": 9} if path == MESSAGES else {}), **fields}
     response = await client.post(path, json=body)
     assert response.status_code == 400
@@ -77,7 +77,7 @@ async def test_error_is_of_the_type_that_was_sent(
 async def test_conversation_that_is_too_long_with_its_earlier_turns_is_named(
     client: httpx2.AsyncClient, services: FakeServices
 ) -> None:
-    """The turns before `previous_response_id` count, too."""
+    """The turns of `previous_response_id` count for the limit."""
     asked = {"model": "fake/fake-1", "input": [HELLO] * 1000}
     first = await client.post(RESPONSES, json=asked)
     response = await client.post(RESPONSES, json={**asked, "previous_response_id": first.json()["id"]})

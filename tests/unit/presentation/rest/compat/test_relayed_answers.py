@@ -1,4 +1,6 @@
-"""The gateway passes on what a service sends in all its forms: reasoning in the text, one object for a stream, odd ends."""
+"""The gateway forwards what a service sends in all its forms: reasoning inside the text, a plain object instead of a
+stream, and unusual endings.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,13 @@ NUMBERS = {"supported": 1, "contradicts": 1, "absent": 1, "unchecked": 0}
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits of time are laws of their own."""
+    """Raise the time limits, which have their own tests."""
     be_patient(monkeypatch)
     monkeypatch.setattr(sse, "FIRST_EVENT_S", 60.0)
 
 
 def evidence(response: httpx2.Response) -> dict[str, Any]:
-    """Return the chunk with the evidence, which stands before `[DONE]` where the service sends it."""
+    """Return the evidence chunk, and check that it precedes `[DONE]` if the service sends it."""
     [found] = [part for part in chunks(response) if "evidence" in part]
     if "[DONE]" in response.text:
         assert response.text.index('"evidence"') < response.text.index("[DONE]")
@@ -88,7 +90,9 @@ async def test_reasoning_in_a_stream_passes_as_it_is(tmp_path: Path, size: int, 
 async def test_reasoning_whose_beginning_stands_in_the_prompt_counts_for_offsets_alone(
     tmp_path: Path, size: int, mode: str
 ) -> None:
-    """A stream in the mode `mark` cannot take back its marks before the tag. They count, too."""
+    """If the opening tag of the reasoning is in the prompt, a stream in the mode `mark` cannot take back marks before
+    the closing tag. They count for the offsets, too.
+    """
     said = f"{PUMP} Hm.\n</think>\n{PUMP}</think>{TEXT}"
     async with gateway(tmp_path, ChatServer(stream(*spoken(said, size)))) as client:
         response = await chat(client, mode, stream=True)
@@ -183,7 +187,7 @@ async def test_the_evidence_stands_before_the_event_of_the_end(tmp_path: Path, e
 async def test_a_complete_answer_of_a_service_without_an_end_event_gets_one(
     tmp_path: Path, end: bytes, mode: str
 ) -> None:
-    """Clients of OpenAI's API wait for `[DONE]`. Without an evidence chunk, the end comes after the bytes of the service."""
+    """OpenAI's clients wait for `[DONE]`. Without an evidence chunk, `[DONE]` follows the bytes of the service."""
     for text in (RIGHT, "<think>Hm.</think>"):
         async with gateway(tmp_path, ChatServer(stream(event(text) + b"\n\n" + END + end))) as client:
             response = await chat(client, mode, stream=True)
@@ -233,7 +237,7 @@ def test_an_event_of_many_lines_costs_little() -> None:
     assert is_linear(lambda: asyncio.run(pass_on(5000)), lambda: asyncio.run(pass_on(200_000)), 40)
 
 
-async def test_the_choice_with_the_number_0_is_checked_wherever_it_stands(tmp_path: Path) -> None:
+async def test_the_choice_with_index_0_is_checked_at_any_position(tmp_path: Path) -> None:
     first = {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
     second = {"index": 1, "message": {"role": "assistant", "content": "Second."}, "finish_reason": "stop"}
     body = json.dumps({"id": "c", "choices": [second, first]}).encode()
@@ -301,7 +305,7 @@ async def test_marks_are_all_that_is_added_wherever_tokens_end() -> None:
             first, last = answer[before.start], answer[before.end - 1]
             assert (shown[sentence.start], shown[sentence.end - 1]) == (first, last)
 
-    await show("<\n\r\nThe pump is heavy.\n", 1)  # The sign may begin a tag, so it goes out with the lines behind it.
+    await show("<\n\r\nThe pump is heavy.\n", 1)  # The sign may begin a tag, so it is sent with the next lines.
     chance = fuzz.chance(49)
     for _ in range(fuzz.chosen(1000, 20_000)):
         said = "".join(chance.choices(PIECES, k=chance.randint(1, 14)))
@@ -325,10 +329,10 @@ async def test_a_long_line_costs_time_in_proportion_to_its_length() -> None:
     assert len(written._line) < 2 * verified_answers.MAX_LINE_CHARS
 
 
-async def test_silence_is_told_before_the_bytes_of_the_service_and_never_inside_its_events(
+async def test_keep_alive_comments_precede_the_bytes_of_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A head that is sent early is a comment, which no client shows. All bytes behind it are those of the service."""
+    """A head that is sent early contains a comment, which clients ignore. All later bytes are those of the service."""
     monkeypatch.setattr(sse, "FIRST_EVENT_S", 0.0)
     parts = spoken(WRONG)
     async with gateway(tmp_path, ChatServer(stream(*parts))) as client:

@@ -32,7 +32,7 @@ KEY = {"Idempotency-Key": "stainless-python-retry-0b9c"}
 async def test_repeated_request_is_run_once(
     client: httpx2.AsyncClient, services: FakeServices, path: str, model: str
 ) -> None:
-    """The same answer comes back, and says so; without a key each request is a new one."""
+    """The same answer is returned and marked as a repeat. Without an idempotency key each request is new."""
     body = {**BODIES[path], "model": model, "colour": 1}
     first = await client.post(path, json=body, headers=KEY)
     again = await client.post(path, json=body, headers=KEY)
@@ -64,7 +64,7 @@ async def test_repeated_conversation_is_compared_without_a_warning(
 async def test_requests_that_arrive_together_are_run_once(
     client: httpx2.AsyncClient, services: FakeServices, path: str
 ) -> None:
-    """A client repeats a request after its own timeout, while the server still works on the first one."""
+    """A client may repeat a request after its timeout while the server still works on the first one."""
     services.gate.clear()
     body = {**BODIES[path], "model": "research-deep"}
     requests = [asyncio.create_task(client.post(path, json=body, headers=KEY)) for _ in range(3)]

@@ -35,7 +35,7 @@ async def test_v2_has_the_fields_of_cohere(client: httpx2.AsyncClient) -> None:
 
 
 async def test_v1_has_the_fields_of_jina(client: httpx2.AsyncClient) -> None:
-    """Documents may be objects. They come back unless the request asks for none, as Cohere's first version does."""
+    """Documents may be objects, and are returned unless the request says otherwise, as in Cohere's v1."""
     sent: dict[str, Any] = {"query": QUERY, "documents": [{"text": text} for text in DOCUMENTS], "top_n": 2}
     body = (await client.post("/v1/rerank", json=sent)).json()
     assert body["results"][0]["document"] == {"text": DOCUMENTS[1]}

@@ -37,8 +37,8 @@ async def answered(path: str, *again: RoundStarted, **body: Any) -> Any:
 
 
 async def test_the_responses_api_has_an_item_of_reasoning() -> None:
-    """It stands between the searches of the first round and its own, whole and in the stream. A run that was interrupted
-    repeats its steps, which are told once.
+    """The reasoning item stands between the searches of the first round and those of the next, in plain and streamed
+    responses. The repeated steps of an interrupted run are reported once.
     """
     body = {"model": "research-deep", "input": QUESTION}
     answer = await answered(RESPONSES, BEGUN, **body)
@@ -57,7 +57,7 @@ async def test_the_responses_api_has_an_item_of_reasoning() -> None:
 
 
 async def test_a_message_of_chat_has_reasoning_content() -> None:
-    """The text is the answer alone, so its offsets are those of the citations."""
+    """`content` has only the answer, so that its offsets match the citations."""
     body = {"model": "research-deep", "messages": ASKED}
     message = (await answered(CHAT, **body))["choices"][0]["message"]
     assert message["reasoning_content"] == f"{LINE}\n"
@@ -89,7 +89,7 @@ async def test_the_agent_of_perplexity_tells_its_thought_with_the_first_search_o
 
 
 async def test_the_first_chunk_of_perplexity_has_the_sources() -> None:
-    """Its clients read them from there only, so no chunk tells of a round before."""
+    """Clients read the sources only from the first chunk, so no chunk may announce a round before it."""
     parts = await answered(SONAR, model="sonar-pro", messages=ASKED, stream=True)
     assert parts[0]["citations"]
     assert LINE not in json.dumps(parts, ensure_ascii=False)

@@ -63,7 +63,10 @@ async def test_other_format_is_refused(client: httpx2.AsyncClient) -> None:
 
 
 async def test_config_lists_what_can_be_searched(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """The fields of SearXNG's own `/config`; an engine is a provider. Documents are one where they serve the web alone."""
+    """The fields are those of SearXNG's `/config`, with a provider as an engine.
+
+    Documents are an engine if they are the only provider of web results.
+    """
     config = (await client.get("/searxng/config")).json()
     assert config["categories"] == ["general", "news", "science"]
     [engine] = config["engines"]

@@ -1,4 +1,4 @@
-"""JSON answers of the chat interfaces: the message is the JSON text alone, and citations stand beside it."""
+"""JSON answers of the chat APIs: the message is only the JSON text, and the citations are separate."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_the_message_is_the_json_text(
 
 @DOOR
 async def test_a_stream_has_the_json_in_its_last_chunks(client: httpx2.AsyncClient, path: str, model: str) -> None:
-    """The text of the answer is not sent: what a client joins is the object."""
+    """The text of the answer is not streamed, so the joined chunks are the object."""
     response = await client.post(path, json=body(model, stream=True))
     data = [line[6:] for line in response.text.splitlines() if line.startswith("data: ")]
     chunks = [json.loads(line) for line in data if line != "[DONE]"]
@@ -72,7 +72,7 @@ async def test_text_is_text(client: httpx2.AsyncClient, services: FakeServices, 
 async def test_an_object_that_was_not_made_is_an_error(
     client: httpx2.AsyncClient, services: FakeServices, path: str, model: str
 ) -> None:
-    """A client that reads JSON alone gets no text instead; the reason stands in the error, streamed or not."""
+    """A JSON client gets no text instead of the object. The error has the reason, streamed or not."""
     services.output = None
     services.degraded = (Degraded(component="output", reason="llm_budget: nothing is left"),)
     response = await client.post(path, json=body(model))
@@ -157,7 +157,7 @@ async def test_a_language_model_gets_the_fields_as_they_are(sdk: openai.AsyncOpe
 
 
 async def test_unknown_fields_are_not_forwarded(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """A request chooses no address, key or model of a service, and nothing that nobody has thought of."""
+    """A request cannot choose an address, key or model of a service, or pass unknown fields."""
     evil = {
         "base_url": "http://evil.example",
         "api_key": "x",

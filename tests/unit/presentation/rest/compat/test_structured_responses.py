@@ -146,7 +146,7 @@ async def test_text_comes_before_the_calls(client: httpx2.AsyncClient, services:
 
 
 async def test_calls_of_tools_are_streamed(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:
-    """A client joins the parts of the arguments; the text before the call is a message of its own."""
+    """A client joins the parts of the arguments. The text before the call is a separate message."""
     parts = [
         {"index": 0, "id": "call_1", "function": {"name": "weather", "arguments": '{"city"'}},
         {"index": 0, "function": {"arguments": ': "Oslo"}'}},
@@ -188,8 +188,10 @@ async def test_results_of_tools_go_back_to_the_model(sdk: openai.AsyncOpenAI, se
     ]
 
 
-async def test_text_behind_its_calls_is_of_the_same_turn(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """A model that reads calls expects their results right behind them."""
+async def test_text_after_tool_calls_belongs_to_the_same_turn(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
+    """Models expect the results of calls directly after them."""
     call = {"type": "function_call", "call_id": "1", "name": "weather", "arguments": "{}"}
     texts = [{"role": "assistant", "content": text} for text in ("I look.", "In Oslo.")]
     sent = [{"role": "user", "content": "Weather?"}, call, *texts, OUTPUT, texts[0]]

@@ -27,7 +27,7 @@ def body_of(messages: list[tuple[str, str]], **fields: Any) -> dict[str, Any]:
 
 @for_each(("messages", "product", "answer"), TASKS)
 async def test_a_model_answers_in_one_call(messages: list[tuple[str, str]], product: str, answer: str) -> None:
-    """The first configured model gets the conversation as it is; nothing is searched."""
+    """The first configured model gets the conversation unchanged, and nothing is searched."""
     services = FakeServices()
     async with app_client(services) as client:
         response = await client.post(CHAT, json=body_of(messages))
@@ -60,7 +60,7 @@ async def test_without_a_model_rules_answer(messages: list[tuple[str, str]], pro
 
 
 async def test_a_schema_is_filled_by_rules() -> None:
-    """A program that asks for a title in a schema gets its object without a model, too."""
+    """Without a model, a title requested in a schema is made by rules."""
     services = FakeServices()
     services.models = ()
     messages = [
@@ -162,7 +162,7 @@ async def test_every_interface_takes_a_task_that_is_longer_than_a_question(
 
 @for_each("question", QUESTIONS)
 async def test_questions_are_researched(question: str) -> None:
-    """What looks like a task and is none."""
+    """A question that resembles a task is researched."""
     services = FakeServices()
     async with app_client(services) as client:
         response = await client.post(CHAT, json=body_of([("user", question)]))

@@ -1,4 +1,4 @@
-"""The gateway: an answer of a language model as its service sent it, with what the conversation says of each sentence."""
+"""The gateway forwards a model's answer unchanged, and adds how the conversation supports each sentence."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ COUNTS = "supported=1, contradicts=1, absent=1, unchecked=0"
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits are laws of their own. A busy machine must not decide about verdicts."""
+    """Raise the time limits, which have their own tests. A busy machine must not change verdicts."""
     be_patient(monkeypatch)
     monkeypatch.setattr(
         sse, "FIRST_EVENT_S", 60.0

@@ -46,8 +46,8 @@ NAMES = ("nasa.gov", "edu", "xn--bcher-kva.de")
 
 
 @for_each(("path", "body"), DOORS)
-async def test_domains_in_any_form_are_understood(path: str, body: Any) -> None:
-    """The service is asked for the same sites, whichever form a client wrote; many are taken, blank ones left out."""
+async def test_domains_in_any_syntax_are_accepted(path: str, body: Any) -> None:
+    """Every syntax gives the same sites. Many sites are accepted, and blank entries are dropped."""
     services = FakeServices()
     async with app_client(services) as client:
         for form in FORMS:
@@ -60,8 +60,8 @@ async def test_domains_in_any_form_are_understood(path: str, body: Any) -> None:
 
 
 @for_each(("path", "body"), DOORS)
-async def test_what_names_no_site_is_refused(path: str, body: Any) -> None:
-    """The error names the field, says what is allowed, and does not repeat what was sent."""
+async def test_an_invalid_site_is_refused(path: str, body: Any) -> None:
+    """The error names the field and the valid syntax, and does not repeat the value."""
     services = FakeServices()
     many = ["a.org"] * (MAX_SITES + 1)
     async with app_client(services) as client:

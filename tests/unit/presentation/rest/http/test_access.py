@@ -1,4 +1,4 @@
-"""API keys with labels, who owns stored sources, security headers, and the counts of rate limits."""
+"""API keys with labels, owners of stored sources, security headers, and rate limit counts."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ async def test_labelled_and_plain_keys(setting: str, accepted: list[str], refuse
     ],
 )
 def test_keys_with_one_label_are_one_caller(keys: str, is_one: bool) -> None:
-    """Two keys of a label, as while one is replaced, share what they own."""
+    """Two keys with one label, as during a rotation, share their data."""
     assert AccessPolicy(Settings(_env_file=None, LLM_PLATFORM_API_KEYS=keys)).has_one_caller == is_one
 
 
 def test_the_owners_are_all_callers_and_nobody() -> None:
-    """What was stored without a key stays with the operator."""
+    """Data that was stored without a key belongs to the operator."""
     labelled = Settings(_env_file=None, LLM_PLATFORM_API_KEYS=f"alice:{KEY},alice:{OTHER_KEY},bob:a-third-random-word")
     assert AccessPolicy(labelled).owners == ("", "label:alice", "label:bob")
     assert AccessPolicy(Settings(_env_file=None)).owners == ("",)
@@ -92,14 +92,14 @@ async def test_owner_of_a_research() -> None:
 
 
 def test_public_routes_have_no_caller() -> None:
-    """A probe is nobody's request, even with a key."""
+    """A probe has no caller, even with a key."""
     policy = AccessPolicy(Settings(_env_file=None, LLM_PLATFORM_API_KEYS=KEY))
     assert policy.check("/health", {b"host": b"localhost", b"x-api-key": KEY.encode()}).label == ""
 
 
 @for_each("path", ["/search?q=x", "/nothing-here", "/health", "/docs", "/docs/swagger-ui.css"])
 async def test_security_headers(path: str) -> None:
-    """Every response forbids sniffing, referrers, frames and embedding; each header stands there once."""
+    """Every response has each header once. The headers forbid sniffing, referrers, frames and embedding."""
     async with app_client() as client:
         headers = (await client.get(path)).headers
     assert headers.get_list("x-content-type-options") == ["nosniff"]

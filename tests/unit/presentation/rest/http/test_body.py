@@ -127,7 +127,7 @@ async def test_invalid_research_request_is_refused(
 async def test_body_that_looks_like_json_is_refused_with_its_reason(
     client: httpx2.AsyncClient, body: bytes, reason: str
 ) -> None:
-    """A client that is told that its valid JSON is no JSON looks for the mistake in the wrong place."""
+    """The error names the real fault instead of claiming that valid JSON is invalid."""
     assert reason in assert_problem(await client.post("/research", content=body, headers=JSON), 422)["detail"]
 
 
@@ -254,7 +254,7 @@ async def test_unknown_depth_names_the_valid_ones(client: httpx2.AsyncClient) ->
     ids=str,
 )
 async def test_message_says_what_is_allowed(client: httpx2.AsyncClient, values: dict[str, Any], message: str) -> None:
-    """In plain words, to be read behind the name of the field."""
+    """The message is plain English that can follow the name of the field."""
     request = {"query": "solar sails", "depth": "report", **values} if values else {}
     problem = assert_problem(await client.post("/research", json=request), 422)
     assert [error["msg"] for error in problem["errors"]] == [message]
@@ -262,7 +262,7 @@ async def test_message_says_what_is_allowed(client: httpx2.AsyncClient, values: 
 
 @pytest.mark.parametrize("position", ["query", "depth", "language", "sources", "domains", "time_range"])
 async def test_input_is_not_repeated_in_errors(client: httpx2.AsyncClient, position: str) -> None:
-    """Neither the message nor the location of an error contains the value."""
+    """The message and the location of an error do not contain the value."""
     values: dict[str, Any] = {"query": "solar sails", position: f"{SENT_TEXT} {SENT_TEXT}" * 100}
     if position in ("sources", "domains"):
         values[position] = [values[position]]

@@ -85,7 +85,7 @@ async def test_error_of_the_block_is_not_hidden() -> None:
 
 
 async def test_it_is_freed_without_a_garbage_collection() -> None:
-    """Its watcher, which was cancelled, does not keep what the block used."""
+    """The cancelled watcher keeps no reference to what the block used."""
     with no_collections():
         cancelling = CancelOnDisconnect(receive_of(None))
         seen = weakref.ref(cancelling)

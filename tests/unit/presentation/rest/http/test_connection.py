@@ -93,7 +93,7 @@ async def serving(app: ASGIApp) -> AsyncIterator[int]:
 
 
 async def answers(port: int, *parts: bytes) -> bytes:
-    """Return what comes back for the parts, which are sent one after the other, until the server closes the connection."""
+    """Send the parts one after another, and return the responses until the server closes the connection."""
     async with asyncio.timeout(GUARD_S):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
@@ -119,7 +119,9 @@ def paths(received: bytes) -> list[bytes]:
     ],
 )
 async def test_an_answer_before_the_body_ends_the_connection(rest: bytes, body: bytes) -> None:
-    """It says so, the client can read it, and nothing behind it is read as a request."""
+    """The response says that the connection closes, the client can read it, and later bytes are not parsed as a
+    request.
+    """
     app = App()
     async with serving(app) as port:
         head = b"POST /early HTTP/1.1\r\nHost: x\r\n" + rest
@@ -140,7 +142,7 @@ async def test_an_answer_behind_the_body_keeps_the_connection() -> None:
 
 @for_each("size", [1 << 20, 120, 1])
 async def test_an_offer_to_upgrade_is_declined(size: int) -> None:
-    """The body of its request is read, and so is the next request, in whatever pieces they come."""
+    """The body and the next request are read, however they are split."""
     app = App()
     sent = b"POST /a HTTP/1.1\r\nHost: x\r\n" + OFFER + b"Content-Length: 24\r\n\r\n" + QUESTION
     sent += b"POST /b HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 24\r\n\r\n" + QUESTION
@@ -189,7 +191,7 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
 
 
 async def test_few_pipelined_requests_wait() -> None:
-    """Those are answered, the last answer says that the connection ends, and no other is begun."""
+    """Requests up to the limit are answered, the last response announces the close, and no further request is started."""
     app = App()
     first = b"GET /gated HTTP/1.1\r\nHost: x\r\n\r\n"
     many = b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(1000))
@@ -244,8 +246,8 @@ async def test_a_client_that_takes_no_byte_is_disconnected(monkeypatch: pytest.M
                 await app.ended.wait()
 
 
-async def test_a_run_whose_events_nobody_reads_gives_its_slot_back() -> None:
-    """When it ends, while the client still holds the connection."""
+async def test_a_finished_run_with_an_unread_stream_frees_its_slot() -> None:
+    """When the run ends, the slot is freed even if the client keeps the connection open."""
     slots, ended = ResearchAdmission(1), asyncio.Event()
 
     async def events() -> AsyncGenerator[JobEvent, None]:
@@ -266,7 +268,7 @@ async def test_a_run_whose_events_nobody_reads_gives_its_slot_back() -> None:
 
 
 class RememberingServices(FakeServices):
-    """Remembers its answers for as long as somebody else keeps them."""
+    """Remembers its answers as long as they are referenced elsewhere."""
 
     def __init__(self) -> None:
         super().__init__()

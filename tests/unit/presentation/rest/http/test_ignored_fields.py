@@ -73,7 +73,7 @@ async def test_a_stream_names_them_too(client: httpx2.AsyncClient, path: str, bo
 
 
 async def test_a_stored_answer_keeps_the_entry(client: httpx2.AsyncClient) -> None:
-    """Whoever reads it later learns why it is a shallow one."""
+    """Later readers of the stored answer learn why it is shallow."""
     answer = (await client.post("/research", json={**ASKED, "store": True, "depht": "deep"})).json()
     stored = (await client.get(f"/research/{answer['metadata']['request_id']}")).json()
     assert entries_of(stored["response"]) == [
@@ -88,8 +88,8 @@ async def test_an_error_has_the_header(client: httpx2.AsyncClient) -> None:
 
 
 @for_each("name", ["x" * 61, "a b", "a,b", "a;b", "a\r\nSet-Cookie: b=c", "größe", "<b>", "\u202e", ""])
-async def test_a_name_that_is_no_plain_word_is_counted(client: httpx2.AsyncClient, name: str) -> None:
-    """Nothing of it comes back: the client may pass on what somebody else wrote."""
+async def test_an_unusual_field_name_is_only_counted(client: httpx2.AsyncClient, name: str) -> None:
+    """The name is not repeated, because the client may forward text of others."""
     answer = await client.post("/research", json={**ASKED, name: "secret"})
     assert answer.headers[HEADER] == "*;count=1"
     assert entries_of(answer.json()) == ["ignored_fields: this route has no such fields: 1 with other names"]
@@ -122,7 +122,7 @@ async def test_a_field_that_the_platform_sets_itself_is_named(client: httpx2.Asy
 async def test_nothing_is_said_of_fields_that_have_an_effect(
     client: httpx2.AsyncClient, services: FakeServices, path: str, body: dict[str, Any]
 ) -> None:
-    """Neither a header nor an entry."""
+    """There is no header and no entry."""
     answer = await client.post(path, json=body)
     assert HEADER not in answer.headers
     assert not entries_of({"degraded": (), **answer.json()})

@@ -100,7 +100,9 @@ async def test_same_origin_and_non_browser_requests_are_accepted(headers: dict[s
     ],
 )
 async def test_accepted_hosts_on_loopback(host: str, status: int) -> None:
-    """On loopback only names that are safe from DNS rebinding are accepted, by the probes too: metrics tell costs."""
+    """On loopback only names that are safe from DNS rebinding are accepted, also by the probes, because metrics contain
+    costs.
+    """
     async with app_client() as client:
         assert (await client.post("/research", json=QUESTION, headers={"Host": host})).status_code == status
         for path in PROBE_PATHS:
@@ -198,7 +200,7 @@ async def test_cors_origin_gets_its_headers() -> None:
 
 
 async def test_key_header_of_a_dialect() -> None:
-    """The key of a dialect may stand in a header of its own, below its prefix and nowhere else; browsers may send it."""
+    """A compatible API may have its own key header. It is valid only below the API's prefix, and browsers may send it."""
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -244,7 +246,7 @@ async def test_head_answers_as_get_does_without_a_body() -> None:
 
 @for_each("secrets", [{}, {"LLM_API_KEY": "sk-secret-of-the-operator"}])
 async def test_head_ends_a_stream_at_its_head(secrets: dict[str, str]) -> None:
-    """A stream has no end of its own, so that HEAD would hold it open for ever."""
+    """A stream never ends by itself, so HEAD must not wait for its end."""
     is_closed = False
 
     async def stream(scope: Any, receive: Any, send: Any) -> None:
@@ -301,7 +303,7 @@ async def test_invalid_request_id_is_replaced(sent: str | bytes) -> None:
 
 
 async def test_request_id_is_bound_for_logs(caplog: pytest.LogCaptureFixture) -> None:
-    """The request id is bound during a request, and not afterwards."""
+    """The request id is bound only during its request."""
     seen: list[str | None] = []
     services = FakeServices()
     original = services.search
@@ -338,7 +340,10 @@ async def test_request_id_is_bound_for_logs(caplog: pytest.LogCaptureFixture) ->
 async def test_service_errors_become_problems(
     error: AppException, status: int, code: str, retry_after: str | None, wait_s: int | None
 ) -> None:
-    """Each has its status and code; only retryable ones have Retry-After, and `retry_after_s` where the upstream said it."""
+    """Each error has its status and code.
+
+    Only retryable errors have Retry-After, and `retry_after_s` if the upstream gave it.
+    """
     services = FakeServices()
     services.error = error
     async with app_client(services) as client:
@@ -354,7 +359,7 @@ async def test_service_errors_become_problems(
 
 
 async def test_provider_422_has_field_errors() -> None:
-    """A 422 of a provider has its message and location in `errors`."""
+    """`errors` has the message and location of the provider's 422."""
     services = FakeServices()
     services.error = WebSearchRequestError("freshness must be oneDay")
     async with app_client(services) as client:
@@ -427,8 +432,8 @@ GUESS = "sk-kimi-9876543210"  # the same length as the secret
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_what_a_client_sent_tells_nothing_about_secrets(stream: bool) -> None:
-    """A text with a secret comes back as one without: in the request id, the address and the question, however written."""
+async def test_echoed_input_does_not_reveal_secrets(stream: bool) -> None:
+    """A secret in the request id, the address or the question is redacted in responses, however it is written."""
     escaped = "".join(f"\\u{ord(letter):04x}" for letter in SECRET)
     quoted = "".join(f"%{ord(letter):02x}" for letter in SECRET)
     seen = []

@@ -1,4 +1,4 @@
-"""The OpenAPI document tells the truth: a tool that knows nothing else finds no answer that is not in it."""
+"""The OpenAPI document is complete: a schema-driven tool finds no response that it does not describe."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BACKGROUND = (
     "/research/{request_id}/sealed",
     "/research/threads/{request_id}",
 )
-# Parts of paths: what was never stored.
+# Path parameters that match no stored item.
 STORED = ("{response_id}", "{api_request}", "{crawl_id}", "/tavily/research/{", "/verify/{", "{request_id}/verify")
 
 schema = schemathesis.pytest.from_fixture(
@@ -54,7 +54,7 @@ schema = schemathesis.pytest.from_fixture(
 def described_schema(request: pytest.FixtureRequest) -> Iterator[schemathesis.BaseSchema]:
     request.node._nodeid = request.node.nodeid  # schemathesis 4.32 reads it from pytest 9.2, which calls it otherwise
     app = create_app(lambda: platform_of(FakeServices()), Settings(_env_file=None))  # each lifespan closes its platform
-    # With a seed of its own the tool makes the same cases in each run of the suite; it ignores `derandomize`.
+    # With a fixed seed the tool makes the same cases in each run of the suite, because it ignores `derandomize`.
     config = SchemathesisConfig(seed=fuzz.chance(0).getrandbits(64))
     found = schemathesis.openapi.from_asgi("/openapi.json", app, config=config)
     yield found
@@ -69,7 +69,7 @@ def test_responses_match_the_schema(case: schemathesis.Case) -> None:
     """
     if not is_chosen(case):
         return
-    # What JSON Schema cannot say (a query of blanks, a language that is none) is refused though the schema allows it.
+    # JSON Schema cannot express some refusals, such as a blank query or an unknown language.
     excluded = [positive_data_acceptance]
     # Blanks are taken away before a text is measured, and a string may stand for a number or for a list of sites: a schema
     # that said so would make clients of it worse.
@@ -80,8 +80,8 @@ def test_responses_match_the_schema(case: schemathesis.Case) -> None:
 
 
 def is_chosen(case: schemathesis.Case) -> bool:
-    """Return whether a case is tried in each run of the suite: a twelfth of those that the tool derives from each field, since
-    tests/e2e/hostile_doors.py sends wrong values of each field, too. `make fuzz` tries all.
+    """Return whether each run of the suite tries the case: a twelfth of the derived cases, because
+    tests/e2e/hostile_doors.py also sends wrong values of each field. `make fuzz` tries all.
     """
     is_derived = case.meta is not None and case.meta.phase.name.value == "coverage"
     return fuzz.IS_LONG or not is_derived or crc32(repr((case.query, case.headers, case.body)).encode()) % 12 == 0
@@ -138,7 +138,7 @@ def test_all_error_statuses_are_documented() -> None:
             asks_upstream = "requestBody" in operation and not path.startswith(local)
             assert "502" in statuses or not asks_upstream, f"{path} needs UPSTREAM_STATUSES in `responses`"
             for status, response in operation["responses"].items():
-                if get_first_segment(path) in DIALECT_OF_PREFIX:  # their clients read JSON of their own
+                if get_first_segment(path) in DIALECT_OF_PREFIX:  # these clients read a JSON format of their vendor
                     media_types = {
                         "application/json",
                         "text/event-stream",
@@ -173,7 +173,7 @@ def validator_of(schema: Node) -> jsonschema_rs.Draft202012Validator:
 
 @for_each(("name", "operation"), operations)
 def test_every_route_has_valid_examples(name: str, operation: Node) -> None:
-    """What is sent, each answer and each refusal: an example stands there, and its schema takes it."""
+    """Every request, response and refusal has an example that is valid against its schema."""
     bodies = [*operation.get("requestBody", {}).get("content", {}).values()]
     bodies += [body for answer in operation["responses"].values() for body in answer.get("content", {}).values()]
     for body in bodies:
@@ -222,7 +222,7 @@ def test_a_tool_of_anthropic_has_one_schema(kind: str | None) -> None:
 
 
 def test_research_example_has_correct_offsets() -> None:
-    """Its places point at what they say, as in a real answer."""
+    """The offsets of the example point at the quoted text, as in a real answer."""
     answer = dict(operations())["post /research"]["responses"]["200"]["content"]["application/json"]["example"]
     (citation,), (source,), (raw,) = answer["citations"], answer["sources"], answer["raw_results"]
     assert raw["content"][citation["quote_start"] : citation["quote_end"]] == citation["quote"]
@@ -232,7 +232,7 @@ def test_research_example_has_correct_offsets() -> None:
 
 
 async def test_example_requests_are_accepted(tmp_path: Path) -> None:
-    """Whoever sends what the page shows gets an answer, not a refusal."""
+    """A request copied from the page gets an answer and not a refusal."""
     services = FakeServices()
     services.watch_store = SqliteWatchStore(tmp_path / "watches.sqlite3")
     async with app_client(services) as client:
@@ -262,7 +262,7 @@ async def test_example_requests_are_accepted(tmp_path: Path) -> None:
 
 
 def test_only_existing_depths_are_documented() -> None:
-    """No choice of a later version stands in the description."""
+    """The description names no depth of a later version."""
     depth = described()["components"]["schemas"]["ResearchApiRequest"]["properties"]["depth"]
     assert depth["enum"] == ["shallow", "deep", "report"]
 
@@ -277,7 +277,7 @@ def test_document_does_not_depend_on_settings() -> None:
 
 
 def test_route_without_an_example_is_named() -> None:
-    """Whoever adds a route learns where its example belongs."""
+    """The error says where the example of a new route belongs."""
     with pytest.raises(
         LookupError, match=r"GET /new needs an example: .* to EXAMPLES in .*examples, .* of its DIALECT"
     ):
@@ -285,7 +285,7 @@ def test_route_without_an_example_is_named() -> None:
 
 
 def nodes(value: Any) -> Iterator[Node]:
-    """Yield every object of the document but those of examples."""
+    """Yield every object of the document except examples."""
     if isinstance(value, dict):
         yield value
         for name, item in value.items():
@@ -297,8 +297,8 @@ def nodes(value: Any) -> Iterator[Node]:
 
 
 def test_generators_of_clients_read_the_document() -> None:
-    """What OpenAPI 3.1 does not know, and what generators refuse, is not in it: enumerations of several types, parameters
-    whose names are one name in a program, defaults that their own schema refuses.
+    """The document avoids what OpenAPI 3.1 does not define and what generators refuse: enums of several types,
+    parameters whose names collide in programs, and defaults that their schema refuses.
     """
     for node in nodes(described()):
         assert "itemSchema" not in node

@@ -1,4 +1,4 @@
-"""Rate limits of the HTTP interface: who a request counts for, which routes count, and what a response says."""
+"""Rate limits of the HTTP interface: which caller a request counts for, which routes count, and the response headers."""
 
 from __future__ import annotations
 
@@ -51,8 +51,10 @@ class TestLocalPrograms:
     """A program on the machine of a server that listens on loopback alone is not limited by default."""
 
     @for_each("peer", ["127.0.0.1", "127.0.0.9", "::1", "::ffff:127.0.0.1"])
-    async def test_own_agent_is_not_limited(self, peer: str) -> None:
-        """Neither by its own limit nor by that of all clients; the answers say nothing of limits."""
+    async def test_local_agent_is_not_limited(self, peer: str) -> None:
+        """A local agent is limited neither individually nor by the global limit, and its responses have no rate limit
+        headers.
+        """
         async with app_client(rate_limiter=limiter(server=SERVER), limits_are_set=False, peer=peer) as client:
             answers = [await client.get(SEARCH) for _ in range(9)]
         assert {answer.status_code for answer in answers} == {200}
@@ -101,7 +103,7 @@ class TestLocalPrograms:
         ],
     )
     async def test_request_through_a_proxy_is_limited(self, headers: dict[str, str]) -> None:
-        """A proxy on the same machine has a loopback address, too; its clients have not."""
+        """A local proxy has a loopback address, but its clients do not."""
         async with app_client(rate_limiter=limiter(), limits_are_set=False) as client:
             assert await statuses(client, 6, **headers) == [200] * 5 + [429]
 
@@ -115,7 +117,10 @@ class TestLocalPrograms:
         assert not local.have_sent({**scope, "client": ("192.0.2.7", 5)})
 
     async def test_page_of_another_origin_is_limited(self) -> None:
-        """It runs on this machine, but it is not a program of its user; without CORS_ORIGINS it is refused."""
+        """A page of another origin runs on this machine, but is no program of the user.
+
+        Without CORS_ORIGINS it is refused.
+        """
         origin = {"Origin": "https://app.example.org"}
         async with app_client(rate_limiter=limiter(), limits_are_set=False, CORS_ORIGINS=origin["Origin"]) as client:
             assert await statuses(client, 6, **origin) == [200] * 5 + [429]
@@ -133,7 +138,7 @@ class TestLocalPrograms:
 
 class TestHeaders:
     async def test_allowed_response(self) -> None:
-        """RateLimit-Policy names the limits, RateLimit what is left, in the syntax of the IETF draft 11."""
+        """RateLimit-Policy contains the limits and RateLimit what is left, in the syntax of the IETF draft 11."""
         async with app_client(rate_limiter=limiter(server=SERVER)) as client:
             answer = await client.get(SEARCH)
         assert answer.headers["ratelimit-policy"] == (
@@ -196,7 +201,7 @@ class TestCounting:
             assert (await client.get(path)).status_code != 429
 
     async def test_wrong_keys_are_counted_apart(self) -> None:
-        """A request without a valid key uses up the limit of no key and not that of all clients."""
+        """A request without a valid key counts neither for a key nor for the global limit."""
         few = RateLimit("server", 6, HOUR_S, burst=6)
         async with app_client(rate_limiter=limiter(server=few), LLM_PLATFORM_API_KEYS=KEY) as client:
             assert await statuses(client, 1, **{"X-API-Key": KEY}) == [200]
@@ -204,8 +209,10 @@ class TestCounting:
             assert await statuses(client, 5, **{"X-API-Key": KEY}) == [200] * 4 + [429]
 
     async def test_keys_cannot_be_guessed_at_full_speed(self) -> None:
-        """Above the limit a guess that is right is refused too, but not a key that the address has used, nor another
-        address."""
+        """Above the limit even a right guess is refused.
+
+        A key that the address has used before and other addresses are not affected.
+        """
         keys = f"{KEY},{OTHER_KEY}"
         settings = {"LLM_PLATFORM_API_KEYS": keys, "TRUSTED_PROXIES": "10.0.0.0/8"}
         async with app_client(rate_limiter=limiter(), peer=PROXY, **settings) as client:
@@ -236,7 +243,7 @@ class TestCounting:
             assert await statuses(client, 6) == [200] * 5 + [429]
 
     async def test_each_key_has_its_own_limit(self) -> None:
-        """Clients behind one address are counted by their key, however it is sent."""
+        """Clients with one address are counted by their keys, however the key is sent."""
         async with app_client(rate_limiter=limiter(), LLM_PLATFORM_API_KEYS=f"{KEY},{OTHER_KEY}") as client:
             assert await statuses(client, 4, **{"X-API-Key": KEY}) == [200] * 4
             assert await statuses(client, 2, Authorization=f"Bearer {KEY}") == [200, 429]
@@ -268,7 +275,7 @@ ASK = {"query": "What is asyncio?"}
 
 
 class TestReads:
-    """Searches and reads of an API key have a limit of their own, which fits an agent."""
+    """Searches and reads of an API key have a separate limit that suits an agent."""
 
     @for_each(
         ("method", "path", "body"),
@@ -285,10 +292,10 @@ class TestReads:
             ("GET", "/v1/responses/resp_unknown", None),
         ],
     )
-    async def test_reads_of_a_key_count_for_their_own_limit(
+    async def test_reads_of_a_key_have_a_separate_limit(
         self, method: str, path: str, body: dict[str, Any] | None
     ) -> None:
-        """Also where all clients are at their limit; research runs are counted beside them."""
+        """Reads are allowed even if the global limit is reached, and research runs are counted separately."""
         limits = MemoryRateLimiter(RateLimits(CLIENT, SERVER, READS))
         async with app_client(rate_limiter=limits, LLM_PLATFORM_API_KEYS=KEY) as client:
             client.headers["X-API-Key"] = KEY
@@ -339,10 +346,13 @@ class TestReads:
 
 
 class TestRetrySchedule:
-    """Refused requests of a client come back at different times."""
+    """Refused requests of a client get different retry times."""
 
-    def test_each_refused_request_has_its_own_time(self) -> None:
-        """One interval of the limit apart, so that one retry of each of a burst succeeds; another client has its own."""
+    def test_each_refused_request_has_a_different_retry_time(self) -> None:
+        """The times are one interval of the limit apart, so that one retry of a burst succeeds at a time.
+
+        Other clients have their own times.
+        """
         limit = RateLimit("client", 30, 60, burst=5)
         schedule = RetrySchedule(lambda: 100.0)
         assert [schedule.wait_s("a", LimitState(limit, True, 0, 1.5)) for _ in range(4)] == [1.5, 3.5, 5.5, 7.5]
@@ -366,7 +376,7 @@ class TestRetrySchedule:
         assert sum(number == 1 for number in tries) >= 5
 
     def test_no_wait_is_longer_than_an_sdk_waits(self) -> None:
-        """Whoever goes on asking does not lengthen it; a limit of one request in minutes says when that is."""
+        """Repeated requests do not lengthen the wait. A limit of one request in several minutes gives the exact time."""
         schedule = RetrySchedule(lambda: 100.0)
         many = [schedule.wait_s("a", LimitState(RateLimit("client", 30, 60, 5), True, 0, 2.0)) for _ in range(1000)]
         assert max(many) == MAX_SCHEDULED_S

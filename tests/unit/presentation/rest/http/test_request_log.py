@@ -1,4 +1,4 @@
-"""One log line and the metrics of each request: what they say, and what they never contain."""
+"""The log line and the metrics of each request: their content, and what they never contain."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def blocks_of(response: ResearchResponse) -> list[dict[str, Any]]:
 
 
 def sent_events(body: bytes) -> list[dict[str, Any]]:
-    """Return the events of a stream; each has its type as name."""
+    """Return the events of a stream, and check that each event is named after its type."""
     parts = [part.partition("\ndata: ") for part in body.decode().strip().split("\n\n")]
     found = [json.loads(data) for _, _, data in parts]
     assert [name for name, _, _ in parts] == [f"event: {event['type']}" for event in found]
@@ -132,8 +132,11 @@ async def test_stream_has_the_same_blocks(client: httpx2.AsyncClient, services: 
     assert found[-2]["llm_platform"] == whole["llm_platform"]
 
 
-def test_sentences_and_what_stands_between_them_are_blocks_of_their_own() -> None:
-    """Markers and the blank behind belong to the sentence, a bullet to the one behind it."""
+def test_sentences_and_the_text_between_them_are_separate_blocks() -> None:
+    """Sentences and the text between them are separate blocks.
+
+    Markers and the following blank belong to their sentence, and a bullet to the next sentence.
+    """
     text = "# Tea\n\nTea is a drink. [1][2] Who knows. It is hot [2].\n- It is old [1]\n\nEnd."
     found = blocks_of(
         answer(
@@ -173,8 +176,8 @@ def test_sentences_and_what_stands_between_them_are_blocks_of_their_own() -> Non
         ("unchecked", "q", False),
     ],
 )
-def test_only_what_a_quote_bears_out_is_a_citation(verdict: str, quote: str, is_cited: bool) -> None:
-    """Any other sentence stays, and the extension has its verdict."""
+def test_only_a_supporting_quote_is_a_citation(verdict: str, quote: str, is_cited: bool) -> None:
+    """Other sentences stay without a citation, and the extension has their verdicts."""
     text = "Tea is a drink [1]."
     [block] = blocks_of(answer(text, citation(text, "Tea is a drink", verdict=verdict, quote=quote)))
     assert block["text"] == text
@@ -309,7 +312,7 @@ async def test_the_web_search_of_every_date_restricts_the_domains(
 async def test_max_uses_bounds_the_searches_or_is_named(
     client: httpx2.AsyncClient, services: FakeServices, model: str, max_uses: int, depth: str, is_named: bool
 ) -> None:
-    """One search is a shallow research; how often a report searches is not bounded, and the header says so."""
+    """One search is a shallow run. The searches of a report are not limited by it, and the header says so."""
     body = {**BODY, "model": model, "tools": [{**TOOL, "max_uses": max_uses}]}
     response = await client.post(MESSAGES, json=body)
     assert services.requests[-1].depth == depth
@@ -391,7 +394,10 @@ async def test_errors_of_the_server_have_the_shape_of_the_api(error: Exception, 
 
 
 async def test_statuses_have_the_types_of_the_api(services: FakeServices) -> None:
-    """The key is read from `x-api-key`; a wrong one, an unknown model, too many researches and a large body are named."""
+    """A wrong key, an unknown model, too many runs and a large body have the API's error types.
+
+    The key is read from `x-api-key`.
+    """
     async with app_client(services, LLM_PLATFORM_API_KEYS="right-key", MAX_CONCURRENT_RESEARCHES=1) as client:
         client.headers["x-api-key"] = "right-key"
         refused = await client.post(MESSAGES, json=BODY, headers={"x-api-key": "wrong-key"})
@@ -460,7 +466,7 @@ FORMAT = {"type": "json_schema", "schema": SCHEMA}
 @for_each("wish", [{"output_config": {"format": FORMAT}}, {"output_format": FORMAT}])
 @for_each("streamed", [False, True])
 async def test_text_is_the_json_of_a_schema(wish: dict[str, Any], streamed: bool) -> None:
-    """In one block, without citations, which stand beside the text that they point into."""
+    """The JSON text is one block without citations, because their positions refer to the original text."""
     services = FakeServices()
     async with app_client(services) as client:
         response = await client.post(MESSAGES, json={**BODY, **wish, "stream": streamed})

@@ -49,7 +49,7 @@ async def test_crawl_has_the_pages_when_it_has_ended(client: httpx2.AsyncClient,
 
 
 async def test_next_is_the_address_of_more_pages(client: httpx2.AsyncClient) -> None:
-    """Clients follow it until there is none."""
+    """Clients follow `next` until it is missing."""
     task = await started(client)
     await ended(client, task)
     first = (await client.get(f"/v2/crawl/{task['id']}", params={"limit": 1})).json()
@@ -98,7 +98,7 @@ async def test_crawl_can_be_cancelled_once() -> None:
 
 
 async def test_crawl_belongs_to_its_key() -> None:
-    """The id of another caller does not exist, and neither does that of a research run."""
+    """A crawl id of another caller and the id of a research run are not found."""
     keys = {"Authorization": "Bearer first-long-key"}, {"Authorization": "Bearer other-long-key"}
     async with app_client(LLM_PLATFORM_API_KEYS="first-long-key,other-long-key") as client:
         task = (await client.post("/v2/crawl", json={"url": ROOT}, headers=keys[0])).json()

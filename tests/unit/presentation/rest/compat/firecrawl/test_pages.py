@@ -50,7 +50,7 @@ async def test_links_are_those_of_the_page(client: httpx2.AsyncClient) -> None:
 
 
 async def test_a_whole_page_has_all_of_its_visible_text(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """`onlyMainContent` false is served: menus and notices are there, too, of a page, a result and the pages of a crawl."""
+    """With `onlyMainContent` false, a page, a result and the pages of a crawl also contain menus and notices."""
     answer = await client.post("/firecrawl/v2/scrape", json={"url": ROOT, "onlyMainContent": False})
     assert (answer.json()["data"]["markdown"], "links" in answer.json()["data"]) == (f"All text of {ROOT}", False)
     assert "x-ignored-fields" not in answer.headers
@@ -63,7 +63,7 @@ async def test_a_whole_page_has_all_of_its_visible_text(client: httpx2.AsyncClie
 
 
 async def test_html_beside_markdown_is_left_out_with_a_warning(client: httpx2.AsyncClient) -> None:
-    """LibreChat always asks for both, and takes the Markdown where there is no HTML."""
+    """LibreChat always requests both formats, and uses the Markdown if there is no HTML."""
     sent = {"url": ROOT, "formats": ["markdown", "rawHtml"], "onlyMainContent": False, "waitFor": 0}
     answer = await client.post("/firecrawl/v2/scrape", json=sent)
     assert answer.headers["x-ignored-fields"] == "formats, waitFor"

@@ -1,4 +1,4 @@
-"""The API of OpenAI, in process with its own client (tests/services/test_clients.py runs other versions over HTTP)."""
+"""The OpenAI API, in process with OpenAI's client. tests/services/test_clients.py runs other versions over HTTP."""
 
 from __future__ import annotations
 

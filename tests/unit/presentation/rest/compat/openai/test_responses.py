@@ -1,4 +1,4 @@
-"""OpenAI's Responses API, in process with its own client."""
+"""OpenAI's Responses API, in process with OpenAI's client."""
 
 from __future__ import annotations
 

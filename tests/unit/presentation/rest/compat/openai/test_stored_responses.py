@@ -46,7 +46,7 @@ async def ended(sdk: openai.AsyncOpenAI, name: str) -> Any:
 
 
 async def test_background_response_is_queued_and_fetched(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:
-    """It comes back at once, queued; later it has the same fields, the searches, and the answer with its citations."""
+    """The response is queued at once. Later it has the same fields, the searches, and the answer with its citations."""
     services.gate.clear()
     queued = await sdk.responses.create(
         model="o3-deep-research", input=QUESTION, background=True, metadata={"team": "a"}, instructions="Be brief."
@@ -64,7 +64,7 @@ async def test_background_response_is_queued_and_fetched(sdk: openai.AsyncOpenAI
 
 
 async def test_stream_of_a_background_response_is_resumed(sdk: openai.AsyncOpenAI) -> None:
-    """The numbers count up from 0 and are the same each time, so a client goes on after any event."""
+    """The event numbers start at 0 and are stable, so a client can resume after any event."""
     stream = await sdk.responses.create(model="research-deep", input=QUESTION, background=True, stream=True)
     events = [event async for event in stream]
     assert [event.sequence_number for event in events] == list(range(len(events)))
@@ -83,7 +83,7 @@ async def test_stream_of_a_background_response_is_resumed(sdk: openai.AsyncOpenA
 async def test_foreground_response_is_stored(
     streamed: bool, client: httpx2.AsyncClient, services: FakeServices
 ) -> None:
-    """The whole object can be fetched as soon as it was sent; with `store: false` it cannot."""
+    """The complete object can be fetched after it was sent, except with `store: false`."""
     body = {"model": "research-deep", "input": QUESTION, "include": [SOURCES], "stream": streamed}
     sdk = sdk_of(client)
     for stored in (True, False):
@@ -108,7 +108,7 @@ async def test_sources_are_included_on_request_only(sdk: openai.AsyncOpenAI) -> 
 async def test_answer_is_sent_though_it_cannot_be_stored(
     sdk: openai.AsyncOpenAI, services: FakeServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was paid for. `store` then says that it is not there later."""
+    """The answer was paid for, so it is sent. `store` is then false."""
 
     async def fail(*_: object) -> None:
         raise StoreUnavailableError("the disk is full")
@@ -121,7 +121,7 @@ async def test_answer_is_sent_though_it_cannot_be_stored(
 async def test_answer_whose_conversation_cannot_be_read_again_is_sent(
     sdk: openai.AsyncOpenAI, monkeypatch: pytest.MonkeyPatch, services: FakeServices
 ) -> None:
-    """It was paid for, too, when the store fails while the turns before it are looked up."""
+    """If the earlier turns cannot be read, the answer is sent, because it was paid for."""
 
     async def fail(*_: object) -> None:
         raise StoreUnavailableError("the database restarts")
@@ -184,7 +184,7 @@ async def test_background_without_a_store_is_refused_by_name(client: httpx2.Asyn
 
 
 async def test_response_of_another_key_does_not_exist(services: FakeServices) -> None:
-    """Neither does a run that another API stored."""
+    """A run that was stored by another API is not found either."""
     async with app_client(services, LLM_PLATFORM_API_KEYS=KEYS) as client:
         alice, bob = sdk_of(client, "a-key-of-alice"), sdk_of(client, "a-key-of-bob")
         response = await alice.responses.create(model="research-deep", input=QUESTION)
@@ -200,7 +200,7 @@ async def test_response_of_another_key_does_not_exist(services: FakeServices) ->
 
 
 async def test_input_items_are_listed(sdk: openai.AsyncOpenAI) -> None:
-    """The last message first, unless `order` says otherwise; pages go on after an id."""
+    """The last message comes first, unless `order` says otherwise. Pages continue after an id."""
     turns: Any = [{"role": "user", "content": "Hello you"}, {"role": "assistant", "content": "Hi"}]
     response = await sdk.responses.create(model="research-deep", input=[*turns, {"role": "user", "content": QUESTION}])
     first = await sdk.responses.input_items.list(response.id, limit=2)

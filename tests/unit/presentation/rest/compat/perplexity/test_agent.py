@@ -110,7 +110,7 @@ async def test_stream_has_the_events_of_the_api_in_order(client: httpx2.AsyncCli
 async def test_pages_that_are_read_are_items_and_events(
     client: httpx2.AsyncClient, services: FakeServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also those that are read while the text is written; one that could not be read is none of them."""
+    """Pages that are read during writing are included. Unreadable pages are not."""
 
     async def reading(request: Any, *, request_id: str, **options: Any) -> AsyncIterator[Any]:
         yield Started(request_id=request_id)
@@ -169,7 +169,7 @@ async def test_effort_preset_model_and_steps_select_the_depth(body: dict[str, An
 
 
 async def test_addresses_of_the_question_are_read(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """With fetch_url alone nothing else is; beside web_search they are added to what is found."""
+    """With fetch_url alone only these addresses are read. With web_search they are added to the results."""
     question = "Compare https://example.org/a, (https://example.org/b) and https://example.org/a"
     await create(client, input=question, tools=[{"type": "fetch_url"}])
     await create(client, input=question, tools=[{"type": "fetch_url", "max_urls": 1}, {"type": "web_search"}])
@@ -262,7 +262,7 @@ async def test_field_that_cannot_be_served_is_a_422_by_name(body: dict[str, Any]
         assert response.json()["error"]["param"].split(".")[0] == field
 
 
-async def test_unknown_model_beside_an_effort_is_named(client: httpx2.AsyncClient) -> None:
+async def test_unknown_model_together_with_an_effort_is_named(client: httpx2.AsyncClient) -> None:
     response = await create(client, model="openai/gpt-5", max_output_tokens=100)
     assert response.headers["x-ignored-fields"] == "model, max_output_tokens"
 
@@ -270,7 +270,7 @@ async def test_unknown_model_beside_an_effort_is_named(client: httpx2.AsyncClien
 async def test_background_response_is_queued_followed_and_fetched(
     client: httpx2.AsyncClient, services: FakeServices
 ) -> None:
-    """The stream can be resumed after any event; the vendor's other name of the route knows the response, too."""
+    """The stream can be resumed after any event. The response is also found under the vendor's other route."""
     services.gate.clear()
     queued = (await create(client, background=True)).json()
     assert (queued["status"], queued["background"]) == ("queued", True)
@@ -349,7 +349,7 @@ async def test_async_chat_of_one_idempotency_key_runs_once(client: httpx2.AsyncC
     assert one == other
     await ended(client, f"{ASYNC}/{one}")
     again = {**body, "request": {**CHAT, "model": "sonar"}}
-    assert (await client.post(ASYNC, json=again)).json()["model"] == CHAT["model"]  # that of the run
+    assert (await client.post(ASYNC, json=again)).json()["model"] == CHAT["model"]  # the cost of the run
     assert (await client.post(ASYNC, json={**body, "idempotency_key": "order 8"})).json()["id"] != one
 
 

@@ -203,7 +203,7 @@ async def test_related_questions_come_on_request(client: httpx2.AsyncClient) -> 
 
 
 async def test_related_questions_that_fail_cost_no_answer() -> None:
-    """They are an addition: the answer, which was paid for, comes without them."""
+    """If related questions fail, the paid answer is returned without them."""
 
     class WithoutPlans(FakeServices):
         async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
@@ -216,10 +216,10 @@ async def test_related_questions_that_fail_cost_no_answer() -> None:
 
 
 @pytest.mark.parametrize("error", [WebSearchConnectionError("SearXNG is away: start it"), ResearchTimeoutError()])
-async def test_error_beside_related_questions_is_the_error_of_the_answer(
+async def test_error_together_with_related_questions_is_the_error_of_the_answer(
     client: httpx2.AsyncClient, services: FakeServices, error: AppException
 ) -> None:
-    """And no 500, whichever of the two tasks failed."""
+    """The error of the answer is returned instead of a 500, whichever task failed first."""
     services.error = error
     response = await client.post(CHAT, json={**QUESTION, "return_related_questions": True})
     assert (response.status_code, response.json()["error"]["type"]) == (error.status_code, error.code)
@@ -232,7 +232,10 @@ async def test_search_has_the_results_of_all_queries(client: httpx2.AsyncClient,
 
 
 async def test_code_of_an_error_is_its_status(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """A number, whole and in a stream: clients that validate errors read no other; `type` says what is wrong."""
+    """`code` is a number in plain and streamed errors, because validating clients accept nothing else.
+
+    `type` says what is wrong.
+    """
     invalid = await client.post(CHAT, json={"model": "sonar", "messages": []})
     assert (invalid.json()["error"]["code"], invalid.json()["error"]["type"]) == (422, "invalid_request")
     services.error = ResearchTimeoutError()

@@ -50,8 +50,8 @@ async def test_map_has_the_addresses(client: httpx2.AsyncClient, services: FakeS
     assert services.site.urls == [ROOT]
 
 
-async def test_what_changes_nothing_is_named(client: httpx2.AsyncClient) -> None:
-    """Also what is served in part; what was asked for as it is served anyway is not."""
+async def test_fields_without_effect_are_named(client: httpx2.AsyncClient) -> None:
+    """Partially supported fields are named too. A field that asks for the default behaviour is not."""
     sent = {
         "url": ROOT,
         "extract_depth": "advanced",
@@ -116,10 +116,12 @@ async def test_first_page_that_cannot_be_read_is_the_error(error: Exception, sta
             assert "retry-after" not in answer.headers
 
 
-async def test_excerpts_leave_other_requests_their_turn(
+async def test_excerpts_do_not_block_other_requests(
     client: httpx2.AsyncClient, services: FakeServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Passages are ranked beside the event loop, page by page, of a bounded text, and while the crawl has its slot."""
+    """Passages are ranked outside of the event loop, page by page and up to a limit of text, while the crawl holds its
+    slot.
+    """
     threads: list[threading.Thread] = []
 
     def excerpt(text: str, *_: object) -> str:
@@ -137,7 +139,7 @@ async def test_excerpts_leave_other_requests_their_turn(
 async def test_excerpts_end_with_the_time_of_the_client(
     client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page whose turn does not come before the client leaves has its beginning."""
+    """A page that is not ranked before the client's timeout has its beginning as excerpt."""
     monkeypatch.setattr(crawl, "EXCERPT_SHARE", 0.0)
     monkeypatch.setattr(crawl, "CHUNK_CHARS", 4)
     monkeypatch.setattr(crawl, "select_excerpt", lambda *_: pytest.fail("a page was ranked"))

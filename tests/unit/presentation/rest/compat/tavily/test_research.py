@@ -129,7 +129,7 @@ async def test_stream_has_steps_text_and_sources(client: httpx2.AsyncClient) -> 
 
 
 async def test_each_step_of_a_stream_has_its_response(services: FakeServices) -> None:
-    """A search has its own: a deep run makes three, and may make one twice."""
+    """Each search has its own response, also if a deep run makes the same search twice."""
     services.searches = (SEARCHED, SEARCHED.model_copy(update={"query": "asyncio tasks"}), SEARCHED)
     async with app_client(services) as client:
         answer = await client.post(RESEARCH, json={"input": QUESTION, "stream": True})
@@ -148,7 +148,7 @@ async def test_each_step_of_a_stream_has_its_response(services: FakeServices) ->
 
 
 async def test_runs_of_clients_are_not_on_the_page(client: httpx2.AsyncClient) -> None:
-    """The page would delete what the client still asks for; by its address a run is found."""
+    """Runs of API clients are not listed on the page, which could delete them. They are found by their address."""
     task = (await client.post(RESEARCH, json={"input": QUESTION})).json()
     await ended(client, task)
     assert (await client.get("/research/threads")).json()["threads"] == []

@@ -123,7 +123,7 @@ async def test_pages_are_read_and_failures_named(client: httpx2.AsyncClient, ser
 async def test_an_address_is_read_once_however_often_it_is_named(
     client: httpx2.AsyncClient, services: FakeServices
 ) -> None:
-    """Fragments are places of one page. Each spelling has its result."""
+    """Addresses that differ in their fragments are one page. Each spelling has its result."""
     urls = [f"https://example.org/a#{number % 10}" for number in range(20)]
     answer = (await client.post("/tavily/extract", json={"urls": urls})).json()
     assert services.requests == ["https://example.org/a"]
