@@ -43,7 +43,7 @@ async def test_overlap_of_passages_is_merged_once(cuts: list[tuple[int, int]]) -
 
 
 async def test_passages_without_overlap_are_separated() -> None:
-    """Passages whose texts are not the document's own characters lose nothing."""
+    """Passages whose texts differ from the document's characters lose nothing."""
     assert (
         await known(await RagWorld(()).indexed(), [(0, "# Head\nOne."), (3, "# Head\nTwo.")])
         == "# Head\nOne.\n\n# Head\nTwo."
@@ -51,7 +51,7 @@ async def test_passages_without_overlap_are_separated() -> None:
 
 
 async def test_a_long_document_is_cut() -> None:
-    """A name is short; what it brings is bounded."""
+    """A document's id is short, so the text that it adds is limited."""
     world = await RagWorld((Indexed("long", "Long", tuple("word " * 2000 for _ in range(30))),)).indexed()
     found = await DocumentLookup(world.store, COLLECTION).find(["long"], ["long"], {})
     assert len(found["long"].text) == MAX_TEXT_CHARS

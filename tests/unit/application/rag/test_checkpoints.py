@@ -38,8 +38,11 @@ async def test_nothing_written_nothing_to_make_safe() -> None:
     assert world.finished == 1
 
 
-async def test_dear_checkpoints_are_rare() -> None:
-    """Where one takes ten seconds, the next comes after a hundred; the first write after it counts as its cost."""
+async def test_expensive_checkpoints_are_rare() -> None:
+    """After a checkpoint of ten seconds the next one follows after a hundred.
+
+    The first write after a checkpoint counts as part of its cost.
+    """
     world = World(cost_s=4)
     checkpoints = Checkpoints(world.finish, 20, lambda: world.now)
     world.now = 20

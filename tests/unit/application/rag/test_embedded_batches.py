@@ -31,7 +31,7 @@ async def mean_of(vectors: Sequence[Vector]) -> tuple[float, ...]:
 
 
 def two_subjects(count: int) -> list[Vector]:
-    """Vectors of length 1: those of the first four fifths point one way, and the others point another way."""
+    """Return unit vectors. The first four fifths point in one direction, and the rest in another."""
     return [[1.0, 0.0, 0.0] if position < count * 4 // 5 else [0.0, 1.0, 0.0] for position in range(count)]
 
 

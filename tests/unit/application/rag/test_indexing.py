@@ -37,7 +37,7 @@ ALL = [Path("all")]
 
 
 class Shelf(IDocumentSource, IDocumentWalk):
-    """Documents by id; a LeftOut stands for one that cannot be read. `read` tells which were opened."""
+    """Documents by id. A LeftOut stands for an unreadable document. `read` lists the opened documents."""
 
     def __init__(self, **texts: str | LeftOut) -> None:
         self.texts: dict[str, str | LeftOut] = dict(texts)
@@ -86,7 +86,7 @@ class Shelf(IDocumentSource, IDocumentWalk):
 
 
 class Watched(MemoryVectorStore):
-    """Counts what is finished, and fails at a document of this id."""
+    """Counts finished documents, and fails at the document with this id."""
 
     def __init__(self, fails_at: str | None = None) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ def counts(report: IndexReport) -> tuple[int, int, int, int, int]:
 
 class TestWhatIsDone:
     async def test_everything_is_new_at_first(self, shelf: Shelf, store: Watched) -> None:
-        """Each document is found by its words afterwards."""
+        """After the first run each document is found by its words."""
         report = await index(shelf, store)
         assert counts(report) == (3, 0, 0, 0, 0)
         assert (report.documents, report.passages, report.problems) == (3, 3, ())
@@ -139,7 +139,7 @@ class TestWhatIsDone:
         assert shelf.closed
 
     async def test_unchanged_documents_are_not_read(self, shelf: Shelf, store: Watched) -> None:
-        """It is neither read nor embedded again."""
+        """An unchanged document is neither read nor embedded again."""
         await index(shelf, store)
         embedder = HashEmbedder()
         report = await index(shelf, store, embedder=embedder)
@@ -147,7 +147,7 @@ class TestWhatIsDone:
         assert (shelf.read, [call for call in embedder.calls if call]) == ([], [])
 
     async def test_changed_document_replaces_its_old_version(self, shelf: Shelf, store: Watched) -> None:
-        """The others stay as they are, and what is gone stays too unless it is pruned."""
+        """Other documents are unchanged. Missing documents are kept unless they are pruned."""
         await index(shelf, store)
         shelf.texts["b"] = "dogs sleep"
         del shelf.texts["c"]
@@ -157,7 +157,10 @@ class TestWhatIsDone:
         assert await ids(store) == {"a", "b", "c"}
 
     async def test_emptied_document_is_not_found(self, shelf: Shelf, store: Watched) -> None:
-        """Its old words go, which is said, once; what never held a word is left out."""
+        """The old passages of an emptied document are removed and reported once.
+
+        A document that never had text is skipped.
+        """
         await index(shelf, store)
         shelf.texts |= {"b": " ", "d": ""}
         report = await index(shelf, store)
@@ -169,10 +172,10 @@ class TestWhatIsDone:
         assert await store.search("documents", "ball", None, {}, 5) == []
         assert counts(await index(shelf, store)) == (0, 0, 3, 1, 0)
 
-    async def test_another_way_of_cutting_makes_everything_changed(
+    async def test_another_chunking_changes_every_document(
         self, shelf: Shelf, store: Watched, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What an older version has indexed is not left as it was."""
+        """After a change of the chunking, documents of an older version are indexed again."""
         await index(shelf, store)
         monkeypatch.setattr("modules.llm_platform.application.rag.passages.FORM", "2")
         report = await index(shelf, store)
@@ -258,7 +261,7 @@ class TestPruning:
         assert await ids(store) == stays
 
     async def test_an_empty_folder_removes_nothing(self, shelf: Shelf, store: Watched) -> None:
-        """It is more likely a disk that is not there than a wish; the report says so."""
+        """An empty folder is more likely an unmounted disk than an intention. The report says so."""
         await index(shelf, store)
         shelf.texts = {}
         report = await index(shelf, store, prune=True)
@@ -294,7 +297,7 @@ class TestBadDocuments:
 
 class TestTheCollection:
     async def test_its_mean_is_taken_once(self, store: Watched) -> None:
-        """From passages of the whole beginning; with too few of them there is none."""
+        """The mean is taken from passages of the whole first part. With too few passages there is none."""
         await index(Shelf(a="one"), store)
         collection_info = await store.describe("documents")
         assert collection_info is not None
@@ -316,8 +319,8 @@ class TestTheCollection:
             await index(shelf, store, embedder=HashEmbedder(32))
         assert shelf.read == ["a", "b", "c"]
 
-    async def test_a_dimension_that_is_learned_late(self, shelf: Shelf, store: Watched) -> None:
-        """Some services tell it with the first vector."""
+    async def test_a_dimension_that_is_learned_with_the_first_vector(self, shelf: Shelf, store: Watched) -> None:
+        """Some services report the dimension only with the first vector."""
 
         class Late(HashEmbedder):
             dimension = 0
@@ -353,13 +356,13 @@ class TestInterruptions:
         assert counts(await index(shelf, store)) == (1, 0, 2, 0, 0)
 
     async def test_an_embedder_that_fails_is_an_error(self, shelf: Shelf, store: Watched) -> None:
-        """Passages without vectors would be half an index that nobody notices."""
+        """Passages without vectors would leave half an index without notice."""
         with pytest.raises(EmbeddingError):
             await index(shelf, store, embedder=HashEmbedder(error=EmbeddingError()))
         assert await store.describe("documents") is None
 
     async def test_leaving_early(self, shelf: Shelf, store: Watched) -> None:
-        """Whoever stops listening gets what was done until then, made safe."""
+        """A caller that stops early keeps what was finished so far, which is flushed."""
         service = IndexingService(shelf, HashEmbedder(), store, "documents")
         async with aclosing(service.index(ALL)) as steps:
             await anext(steps)
@@ -369,7 +372,7 @@ class TestInterruptions:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     async def test_cancelling_while_a_document_is_read(self, store: Watched) -> None:
-        """The reader is told to stop, and is closed in its thread when it has."""
+        """The reader is told to stop, and is closed in its thread afterwards."""
         reading, stopped = threading.Event(), threading.Event()
 
         class Slow(Shelf):
@@ -390,7 +393,7 @@ class TestInterruptions:
         assert await becomes_true(lambda: shelf.closed, 60)
 
     async def test_checkpoints_on_the_way(self, shelf: Shelf, store: Watched) -> None:
-        """With a clock that runs, what is stored is made safe before the end."""
+        """On a running clock, stored documents are flushed before the end."""
         await index(shelf, store, checkpoint_s=0.0)
         assert store.finished > 1
 
@@ -411,7 +414,10 @@ class TestOrigins:
         return shelf
 
     async def test_path_of_two_folders_stands_for_both(self, one: Shelf, other: Shelf, store: Watched) -> None:
-        """The second one gets another id, and keeps it; neither is read again, in whichever order they come."""
+        """The second document with the path gets another id and keeps it.
+
+        Neither is read again, in any order of the folders.
+        """
         other.qualifies = True
         await index(one, store)
         report = await index(other, store)
@@ -434,7 +440,10 @@ class TestOrigins:
     async def test_own_id_passes_to_the_folder_that_was_indexed_last(
         self, one: Shelf, other: Shelf, store: Watched
     ) -> None:
-        """Also with the same text; it is counted, and the source is told which folder lost a document."""
+        """A document keeps the plain id in the folder that was indexed last, even with the same text.
+
+        The loss is counted, and the source learns which folder lost its document.
+        """
         await index(one, store)
         other.texts["b"] = "dogs chase a ball"
         report = await index(other, store)

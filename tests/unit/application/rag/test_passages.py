@@ -13,8 +13,8 @@ from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD, Documen
 LONG = "# Heating\n\n" + " ".join(f"The pump number {number} draws four kilowatts in winter." for number in range(120))
 
 
-def test_a_document_becomes_passages_that_tell_where_they_stand() -> None:
-    """Each is a verbatim stretch of the text, with the document's facts; neighbours share whole sentences."""
+def test_a_document_becomes_passages_with_their_offsets() -> None:
+    """Each passage is a verbatim part of the text. Neighbours share whole sentences."""
     read = DocumentText("T", LONG, "doc:a.md", "notes", fields={"doc_type": ("md",)})
     made = chunk_document("a.md", "digest", read, "A")
     assert made.document.model_dump() == {
@@ -62,7 +62,7 @@ def test_label_omits_headings_that_the_passage_repeats() -> None:
 
 
 def test_the_language_that_is_named_wins() -> None:
-    """And stands among the filters once."""
+    """A given language has priority, and is listed once in the filters."""
     named = DocumentText("T", "What is this?", lang="de-AT", fields={"lang": ("de-AT",)})
     (passage,) = chunk_document("a", "d", named).passages
     assert (passage.lang, passage.fields["lang"]) == ("de-AT", ("de-AT",))

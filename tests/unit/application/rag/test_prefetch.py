@@ -14,7 +14,7 @@ from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 
 
 class Source:
-    """Numbers, each of which takes its time; `made` tells how many there are, `closed` whether it was closed."""
+    """Numbers that each take some time. `made` counts them, and `closed` says whether the source was closed."""
 
     def __init__(self, count: int, fails_at: int | None = None, each_s: float = 0.0) -> None:
         self.count, self.fails_at, self.each_s = count, fails_at, each_s
@@ -62,7 +62,7 @@ async def test_an_error_comes_where_it_happened() -> None:
 
 @pytest.mark.parametrize("fails_at", [None, 1])
 async def test_leaving_early_closes_the_source(fails_at: int | None) -> None:
-    """What is being made is given up, and so is an error that nobody waits for."""
+    """Unfinished items are cancelled, and their errors are dropped."""
     source = Source(5, fails_at=fails_at)
     async with aclosing(prefetch(source.values())) as values:
         await anext(values)

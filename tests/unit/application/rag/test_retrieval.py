@@ -65,8 +65,8 @@ def service(store: MemoryVectorStore, embedder: IEmbedder = EMBEDDER, **options:
 
 
 class TestHits:
-    async def test_no_address_that_nobody_may_open(self, store: MemoryVectorStore) -> None:
-        """What an author wrote as an address may be a script; whoever shows hits makes links of them."""
+    async def test_unsafe_addresses_are_removed(self, store: MemoryVectorStore) -> None:
+        """An author's address may be a script, and callers make links of the addresses of hits."""
         for doc_id, url in (("evil", "javascript:alert(1)"), ("good", "https://example.org/a")):
             passage = Passage(id=doc_id, doc_id=doc_id, title=doc_id, text=f"{doc_id} owls", url=url)
             document = IndexedDocument(doc_id=doc_id, sha256="0", passages=1)
@@ -77,7 +77,7 @@ class TestHits:
         assert (urls["evil"], urls["good"]) == (None, "https://example.org/a")
 
     async def test_one_for_each_document_at_its_best_passage(self, store: MemoryVectorStore) -> None:
-        """Best first, scores from 0 to 1, with what is known of the document."""
+        """The best document comes first, with scores from 0 to 1 and the document's metadata."""
         found = await service(store).search(RagSearch(query="what milk do cats drink"))
         assert len({hit.doc_id for hit in found.hits}) == len(found.hits)
         assert found.hits[0].model_dump(exclude={"score"}) == {
@@ -92,8 +92,8 @@ class TestHits:
         assert all(0 <= score <= 1 for score in scores)
         assert (found.query_cut, found.degraded) == (False, ())
 
-    async def test_as_many_as_wanted(self, store: MemoryVectorStore) -> None:
-        """The platform's own number when none is named, and never more than the cap."""
+    async def test_the_number_of_hits_is_limited(self, store: MemoryVectorStore) -> None:
+        """The platform's default applies without a number, and no number exceeds the limit."""
         for number in range(120):
             await put(store, f"d{number}", f"milk number {number}")
         asked = service(store)
@@ -116,11 +116,11 @@ class TestHits:
         assert len((await asked.search(RagSearch(query="milk", filters={"lang": ()}))).hits) == 2
 
     async def test_finding_nothing_is_an_answer(self, store: MemoryVectorStore) -> None:
-        """By words that stand nowhere."""
+        """Words that occur nowhere give an empty result."""
         assert (await service(store, NoneEmbedder()).search(RagSearch(query="zebra"))).hits == ()
 
     async def test_passages_and_documents(self, store: MemoryVectorStore) -> None:
-        """Those who answer want passages, several of one document; those who read want all of them in order."""
+        """An answer gets several passages of one document. A reader gets all passages of a document in order."""
         asked = service(store)
         found = await asked.passages(RagSearch(query="cats milk", top_k=2))
         assert [passage.passage.doc_id for passage in found.passages] == ["cats", "cats"]
@@ -132,7 +132,7 @@ class TestLongQueries:
     async def test_they_are_cut_at_the_window_and_logged(
         self, store: MemoryVectorStore, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """The answer says so, and the log holds no word of it."""
+        """The response reports the cut, and the log contains no word of the text."""
         embedder = HashEmbedder(window_tokens=4)
         query = "cats drink milk every secretmorning " * 1000
         with caplog.at_level(logging.INFO):
@@ -163,12 +163,12 @@ class TestWordsAlone:
         assert (len(found.hits), len(found.degraded)) == (2, 1)
 
     async def test_no_embedder(self, store: MemoryVectorStore) -> None:
-        """It is a wish, and said all the same."""
+        """A missing embedder may be intended, but is still reported."""
         found = await service(store, NoneEmbedder()).search(RagSearch(query="milk"))
         assert "EMBEDDER=none" in found.degraded[0].reason
 
     async def test_a_query_without_anything_to_embed(self, store: MemoryVectorStore) -> None:
-        """Nothing failed, so nothing is said."""
+        """Without text to embed nothing failed, so nothing is reported."""
         assert (await service(store).search(RagSearch(query="?!"))).degraded == ()
 
 
@@ -207,12 +207,12 @@ class TestMistakes:
             await service(store).search(RagSearch(query="milk"))
 
     async def test_the_facts_of_the_collection(self, store: MemoryVectorStore) -> None:
-        """For those who want to know whether it is there."""
+        """Returns the facts of the collection, for callers that check whether it exists."""
         assert await service(store).describe() == FACTS
 
 
 class Broken(IEmbedder):
-    """Gives a vector that is none."""
+    """Returns an invalid vector."""
 
     name, dimension, window_tokens = EMBEDDER.name, EMBEDDER.dimension, 100
 

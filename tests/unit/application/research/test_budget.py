@@ -32,7 +32,7 @@ def per_token(prompt_tokens: int, completion_tokens: int) -> float:
 
 
 def budget(calls: int | None = None, dollars: float | None = None, *, price: Price | None = per_token) -> Budget:
-    """Return a budget on a clock that stands still."""
+    """Return a budget with a stopped clock."""
     return Budget(max_llm_calls=calls, max_cost_usd=dollars, deadline=100.0, price=price, clock=lambda: 0.0)
 
 
@@ -55,7 +55,7 @@ def expect(account: Budget, to_come: dict[str, int]) -> None:
 
 
 def taken(account: Budget, stage: LLMStage, usd: float = 0.0) -> bool:
-    """Return whether one more call was made: it took one try and what was reserved for it."""
+    """Make one call with one attempt and its whole reservation, and return whether it was allowed."""
     reservation = account.try_reserve(stage, usd)
     if reservation is not None:
         account.settle(reservation, Spending(calls=1, cost_usd=usd))
@@ -134,7 +134,7 @@ def test_extra_tries_come_from_unexpected_calls_only(limit: int, tries: int) -> 
 
 
 def test_extra_tries_stay_within_the_dollars() -> None:
-    """The same for money: what is kept for the text is not spent on trying again."""
+    """Retries do not spend money that is reserved for the text."""
     account = budget(dollars=1.0)
     expect(account, {"rank": 0})
     account.expect_calls("write", 1, (30_000, 4000))  # half a dollar
@@ -165,7 +165,7 @@ def test_reservation_for_writing_is_capped() -> None:
 
 
 def test_a_call_that_was_interrupted_may_have_cost_all() -> None:
-    """Nobody knows what it took: its dollars do not come back, and what is told is what is known."""
+    """The cost of an interrupted call is unknown, so its reservation is not released. Only known costs are reported."""
     account = budget(dollars=1.0)
     expect(account, {"rank": 0, "write": 0})
     grant = reserved(account, "plan", 0.3)
@@ -186,7 +186,7 @@ steps = st.lists(
         st.sampled_from(PRIORITY),
         st.floats(0.0, 0.4),  # dollars reserved
         st.floats(0.0, 1.0),  # the share of them that it took
-        st.integers(1, 3),  # tries that it took, if it was granted so many
+        st.integers(1, 3),  # attempts that the call made, if it was granted this many
         st.booleans(),  # broken off
         st.booleans(),  # settled at once, or at the end
     ),
@@ -198,7 +198,7 @@ steps = st.lists(
 def test_no_limit_is_ever_passed(
     limit: int, dollars: float, steps: list[tuple[LLMStage, float, float, int, bool, bool]]
 ) -> None:
-    """Whoever calls in whatever order, side by side or not, however the calls end."""
+    """Limits hold for any order and concurrency of calls, and for any outcome."""
     account = budget(limit, dollars)
     open_calls: list[tuple[Reservation, Spending, bool]] = []
     for stage, usd, share, tries, interrupted, at_once in steps:
@@ -314,7 +314,7 @@ def test_shares_of_the_time(phase: Phase, second: float) -> None:
 
 
 def test_writing_time_is_capped() -> None:
-    """Of a whole day the writing keeps minutes; the rest is for what it is written from."""
+    """Of a whole day, writing reserves only minutes, and the rest is for research."""
     assert compute_phase_end("summarize", 0.0, 86_400.0) == 86_400.0 - WRITING_MAX_S
 
 

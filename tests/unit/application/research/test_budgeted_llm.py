@@ -1,4 +1,4 @@
-"""Calls of a model within a budget: which are made, what is counted, and what a refusal says."""
+"""Model calls within a budget: which calls are made, what is counted, and what a refusal says."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def price(prompt_tokens: int, completion_tokens: int) -> float:
 def budget(
     calls: int | None = None, dollars: float | None = None, seconds: float = LONG_S, *, keep_nothing: bool = True
 ) -> Budget:
-    """Return an account that keeps nothing for stages to come, unless it shall."""
+    """Return a budget that by default reserves nothing for later stages."""
     deadline = asyncio.get_running_loop().time() + seconds
     made = Budget(max_llm_calls=calls, max_cost_usd=dollars, deadline=deadline, price=price)
     if keep_nothing:
@@ -60,7 +60,7 @@ class TestCalls:
         assert account.refused_calls == {}
 
     async def test_a_failed_call_counts_too(self, streamed: bool) -> None:
-        """With what the error says that it cost; the error is passed on as it is."""
+        """A failed call counts with the cost in its error, and the error is passed on unchanged."""
         account = budget()
         error = LLMConnectionError(spent=Spending(calls=2, prompt_tokens=7))
         with pytest.raises(LLMConnectionError) as caught:
@@ -81,14 +81,17 @@ class TestCalls:
         assert account.refused_calls == {"summarize": 1}
 
     async def test_limit_of_zero_refuses_every_call(self, streamed: bool) -> None:
-        """0 is a limit: nobody is asked, not even to write."""
+        """A limit of 0 refuses every call, including writing."""
         fake = FakeLLM()
         with pytest.raises(LLMBudgetError, match="max_llm_calls of 0"):
             await whole(BudgetedLLM(fake, budget(calls=0), "write"), streamed)
         assert fake.requests == []
 
     async def test_tries_are_bounded_by_the_calls_left(self, streamed: bool) -> None:
-        """Retries and failover are calls: the request says how many it may take; a stage's own wish for fewer counts."""
+        """Retries and failover count as calls.
+
+        The request says how many attempts it may make, or fewer if the stage wants fewer.
+        """
         fake = FakeLLM()
         account = budget(calls=3)
         llm = BudgetedLLM(fake, account, "plan")
@@ -120,7 +123,7 @@ class TestCalls:
         assert fake.requests[0].max_tokens == DEFAULT_MAX_ANSWER_TOKENS
 
     async def test_a_model_that_counts_nothing_is_counted(self, streamed: bool) -> None:
-        """Somebody's own model may leave out what it spent: its call was one, at our price."""
+        """A custom model may not report its usage. It counts as one call at our price."""
         answer = LLMResponse(
             content="Yes.", provider="own", model="own", usage=Usage(prompt_tokens=10, completion_tokens=5)
         )
@@ -149,7 +152,7 @@ class TestCalls:
         assert (await whole(BudgetedLLM(FakeLLM(), account, "write"), streamed)).content
 
     async def test_a_cancelled_call_counts_as_one(self, streamed: bool) -> None:
-        """It may have been answered: nobody will ever tell."""
+        """The call may have been answered, so it counts."""
         account = budget(calls=1)
         call = asyncio.create_task(whole(BudgetedLLM(FakeLLM(delay_s=LONG_S), account, "plan"), streamed))
         await asyncio.sleep(0.01)
@@ -169,7 +172,7 @@ class TestDelegation:
 
 class TestSideBySide:
     async def test_calls_side_by_side_pass_no_limit(self) -> None:
-        """Twenty ask at once, five are let through, the others are told, and it is exactly five that are paid for."""
+        """Of twenty concurrent calls exactly five are made and paid for, and the others are refused."""
         account, fake = budget(calls=5), FakeLLM(delay_s=0.01)
         llm = BudgetedLLM(fake, account, "summarize")
         outcomes = await asyncio.gather(*(llm.generate(question()) for _ in range(20)), return_exceptions=True)
@@ -178,7 +181,7 @@ class TestSideBySide:
         assert account.refused_calls == {"summarize": 15}
 
     async def test_call_that_may_fit_later_waits(self) -> None:
-        """Reserved is the longest answer, taken are three words: those who wait get what is given back."""
+        """The longest answer is reserved, but three words are used, so waiting calls get the released rest."""
         account, fake = budget(dollars=1.0), FakeLLM(["Three short words."], delay_s=0.01)
         llm = BudgetedLLM(fake, account, "summarize")
         asked = question().model_copy(update={"max_tokens": 450})
@@ -203,7 +206,7 @@ class TestSideBySide:
         await asyncio.gather(writing, return_exceptions=True)
 
     async def test_concurrent_summaries_leave_a_call_for_writing(self) -> None:
-        """Many summaries at once leave the call that writes, though it comes last."""
+        """Many concurrent summaries leave the call for writing, although it comes last."""
         account = budget(calls=4, keep_nothing=False)
         account.expect_calls("rank", 0)
         summaries = BudgetedLLM(FakeLLM(delay_s=0.005), account, "summarize")
@@ -233,7 +236,7 @@ class TestStreams:
         assert account.spent.cost_usd == price(account.spent.prompt_tokens, account.spent.completion_tokens)
 
     async def test_dying_half_way(self) -> None:
-        """Counts what the model says."""
+        """A failure in the middle of a stream counts what the model reported."""
         account = budget()
         with pytest.raises(LLMException) as caught:
             await collect(BudgetedLLM(FakeLLM([BrokenStream("some words")]), account, "write"), question())
@@ -241,7 +244,7 @@ class TestStreams:
 
     @in_virtual_time
     async def test_slow_reader_gets_every_token_in_time(self) -> None:
-        """Only waiting for the model is ended; who reads slowly gets every word that comes in time."""
+        """Only waiting for the model is limited. A slow reader gets every token that arrived in time."""
         account = budget(seconds=0.5)
         llm = BudgetedLLM(FakeLLM(["abcdefgh"], chunk_chars=4), account, "write")
         parts = []

@@ -16,7 +16,7 @@ def test_every_event_class_is_in_the_registry() -> None:
 
 
 def test_the_store_knows_the_last_events() -> None:
-    """The types that end a run in the store are those of the events that end it."""
+    """The event types that end a run in the store are those of the final events."""
     assert {event.model_fields["type"].default for event in get_args(events.LastEvent)} == LAST_EVENTS
 
 

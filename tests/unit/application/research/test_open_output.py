@@ -1,4 +1,4 @@
-"""JSON without a schema: what the caller says of the object reaches the model that writes it."""
+"""JSON without a schema: the caller's description of the object reaches the model that writes it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_schema_says_all_of_the_form() -> None:
 
 
 def test_question_of_a_filled_template_is_searched() -> None:
-    """DSPy writes it below a mark, and asks for the fields behind it."""
+    """DSPy writes the question below a mark, and lists the requested fields after it."""
     message = (
         f"[[ ## question ## ]]\n{QUESTION}\n\nRespond with a JSON object in the following order of fields: `year`."
     )

@@ -1,4 +1,4 @@
-"""A text that comes from the cache again is neither sanitised nor checked again, and nothing else is mixed up with it."""
+"""A cached text is not sanitised or checked again, unless the text, the sources or the language differ."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def write_text(text: str, found: Source, language: str = "en") -> Draft:
 
 
 async def test_only_a_new_text_source_or_language_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The verdicts are those of the sources of this request, as without remembering."""
+    """The verdicts are those for the sources of this request, as without the cache."""
     checked = record_checks(monkeypatch)
     right, wrong = source("The harbour wall is nine metres high."), source("The harbour wall is two metres high.")
     requests: list[tuple[Any, ...]] = [

@@ -196,8 +196,8 @@ async def test_an_unexpected_error_costs_no_answer() -> None:
     assert [part.reason for part in evidence.degraded] == [BROKEN]
 
 
-async def test_half_a_surrogate_pair_does_not_hinder_the_check() -> None:
-    """A reader in a process of its own gets the text as UTF-8, which has no such character."""
+async def test_a_lone_surrogate_does_not_prevent_the_check() -> None:
+    """A model in another process gets the text as UTF-8, which cannot contain a lone surrogate."""
 
     async def read(text: str, given: Sequence[GivenSource]) -> CitedText:
         return read_citations(text.encode().decode(), given)

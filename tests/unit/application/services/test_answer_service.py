@@ -1,4 +1,4 @@
-"""The answer stage: what it writes from, what it cites, and what it does when a part fails."""
+"""The answer stage: its sources, its citations, and its fallbacks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sources_of(writer: FakeSynthesizer) -> list[str]:
 
 
 async def test_context_comes_first_and_the_index_fills_up() -> None:
-    """The writer sees what was given, then what was found."""
+    """The writer gets the given context first, and then passages of the index."""
     writer = FakeSynthesizer("Thirty minutes.")
     world = await RagWorld(writer=writer).indexed()
     await world.answer(QUESTION, GIVEN)
@@ -53,7 +53,7 @@ async def test_context_comes_first_and_the_index_fills_up() -> None:
 
 @for_each(("top_k", "found"), [(1, 0), (2, 1), (3, 2), (None, 1)])
 async def test_it_fills_up_to_the_setting_and_no_further(top_k: int | None, found: int) -> None:
-    """`top_k` of the question counts, else that of the settings; with a full context the index is not searched."""
+    """The limit is `top_k` of the question, else of the settings. If the context reaches it, the index is not searched."""
     writer = FakeSynthesizer("Thirty minutes.")
     world = await RagWorld(writer=writer, options=AnswerOptions(top_k=2)).indexed()
     await world.answer(QUESTION, GIVEN, top_k=top_k)
@@ -62,7 +62,7 @@ async def test_it_fills_up_to_the_setting_and_no_further(top_k: int | None, foun
 
 
 async def test_more_context_than_the_setting_is_all_used() -> None:
-    """The setting bounds what is searched, not what is given."""
+    """The limit applies to the search, not to the given context."""
     writer = FakeSynthesizer("Thirty minutes.")
     world = await RagWorld(writer=writer, options=AnswerOptions(top_k=1)).indexed()
     await world.answer(QUESTION, GIVEN, ContextItem(snippet="Another text."), ContextItem(snippet="A third one."))
@@ -82,7 +82,7 @@ async def test_no_document_comes_twice() -> None:
 
 
 async def test_it_answers_from_the_context_when_the_store_is_down() -> None:
-    """The index is a help where there is context; that it was away is said, once."""
+    """With a context the index is optional. Its failure is reported once."""
     world = await RagWorld().indexed()
     world.store.error = VectorStoreError("the index cannot be reached: start it")
     answer = await world.answer(QUESTION, GIVEN)
@@ -95,10 +95,10 @@ async def test_it_answers_from_the_context_when_the_store_is_down() -> None:
 
 @for_each("error", [VectorStoreError("away"), VectorStoreConfigError("make it")])
 @for_each("context", [(), (ContextItem(doc_id="sessions"),)])
-async def test_a_store_that_is_down_is_no_empty_answer(
+async def test_an_unavailable_store_is_not_an_empty_answer(
     error: VectorStoreError | VectorStoreConfigError, context: tuple[ContextItem, ...]
 ) -> None:
-    """Without context nobody knows whether there is an answer: the error says so."""
+    """Without a context a failed index is an error, because the answer is unknown."""
     world = await RagWorld().indexed()
     world.store.error = error
     with pytest.raises(type(error)) as raised:
@@ -110,8 +110,10 @@ async def test_a_store_that_is_down_is_no_empty_answer(
     ("question", "words"),
     [(QUESTION, "Nothing was found."), ("Wie lange gilt ein Token?", "Es wurde nichts gefunden.")],
 )
-async def test_nothing_to_answer_from_is_said_plainly(question: str, words: str) -> None:
-    """No context and no hits: our own words in the question's language, no citation, no model is asked."""
+async def test_nothing_to_answer_from_is_a_plain_answer(question: str, words: str) -> None:
+    """Without context and hits, a fixed text in the question's language is returned, without a citation and without a
+    model call.
+    """
     llm = FakeLLM(["I make something up."])
     world = await RagWorld((), llm=llm).indexed()
     answer = await world.answer(question, ContextItem(snippet=" \n"), ContextItem())
@@ -128,8 +130,8 @@ async def test_an_address_is_read_and_cited_as_it_was_given() -> None:
     assert "two hours [1]" in answer.answer
 
 
-async def test_words_that_are_given_need_no_reading() -> None:
-    """With words beside it the address is only what is cited."""
+async def test_given_text_needs_no_reading() -> None:
+    """If text is given with an address, the address is only cited."""
     world = await RagWorld(()).indexed()
     answer = await world.answer(QUESTION, ContextItem(snippet=GIVEN.snippet, url=PAGE))
     assert answer.citations == (RagCitation(url=PAGE),)
@@ -137,7 +139,7 @@ async def test_words_that_are_given_need_no_reading() -> None:
 
 
 async def test_unreadable_page_is_degraded_and_the_others_answer() -> None:
-    """Who failed stands in `degraded`, by host and without the address."""
+    """`degraded` names the host of the failed page, without its address."""
     world = await RagWorld(pages={PAGE: PageError("there is no text to be had")}).indexed()
     answer = await world.answer(QUESTION, ContextItem(url=PAGE))
     assert answer.citations == (CITED_SESSIONS,)
@@ -158,7 +160,7 @@ async def test_when_nothing_can_be_read_the_error_that_may_pass_is_raised() -> N
 
 @in_virtual_time
 async def test_pages_are_read_side_by_side_a_bounded_number_of_them_each_once() -> None:
-    """So many at once, so many at all; what is left out is said."""
+    """Concurrent reads and the number of pages are limited, and each page is read once. Omitted pages are reported."""
     urls = [f"{PAGE}/{number}" for number in range(limits.MAX_PAGES + 3)]
     writer = FakeSynthesizer("Thirty minutes.")
     world = await RagWorld(
@@ -187,7 +189,7 @@ async def test_a_page_that_does_not_come_is_not_waited_for() -> None:
 
 
 async def test_a_long_context_is_cut_and_said_so() -> None:
-    """A message may hold thousands of pieces; the first ones are used."""
+    """A message may contain thousands of pieces. The first ones are used."""
     writer = FakeSynthesizer("Thirty minutes.")
     world = await RagWorld(writer=writer).indexed()
     answer = await world.answer(QUESTION, *(ContextItem(snippet=f"Text {n}.") for n in range(limits.MAX_PASSAGES + 1)))
@@ -196,7 +198,10 @@ async def test_a_long_context_is_cut_and_said_so() -> None:
 
 
 async def test_ids_are_looked_up_for_title_and_address() -> None:
-    """The index knows its documents; of others there is what was given, and an address that nobody may open is nothing."""
+    """The index gives title and address of its documents.
+
+    For other documents the given data is used, and an unsafe address is dropped.
+    """
     world = await RagWorld(
         writer=FakeSynthesizer("In the test system a session token stays valid for a year [1][2][3].")
     ).indexed()
@@ -210,7 +215,7 @@ async def test_ids_are_looked_up_for_title_and_address() -> None:
 
 
 async def test_a_document_that_is_only_named_brings_its_text() -> None:
-    """An id alone stands for what the index holds; one that it does not hold is told."""
+    """A document given only by its id is read from the index. An unknown id is reported."""
     writer = FakeSynthesizer("Thirty minutes.")
     world = await RagWorld(writer=writer, options=AnswerOptions(top_k=1)).indexed()
     answer = await world.answer(QUESTION, ContextItem(doc_id="roles"), ContextItem(doc_id="unknown"))
@@ -220,7 +225,7 @@ async def test_a_document_that_is_only_named_brings_its_text() -> None:
 
 @pytest.mark.parametrize("snippet", [None, "What the asker says of it: a session token stays valid for an hour."])
 async def test_filters_hide_other_documents_however_they_are_named(snippet: str | None) -> None:
-    """A tenant that names another's document learns neither its words nor its title nor its address."""
+    """A tenant that names a document of another tenant gets neither its text nor its title or address."""
     world = await RagWorld((SESSIONS, SECRETS)).indexed()
     asked = RagQuestion(
         question="How often is the session token of Umbrella rotated?",
@@ -244,7 +249,10 @@ async def test_filters_let_own_documents_be_named() -> None:
 
 
 async def test_citations_are_those_of_supported_sentences() -> None:
-    """Each document once, in the order of the text, only where its words bear the sentence out; `[n]` is the n-th."""
+    """Each cited document is listed once in the order of the text, if it supports its sentence.
+
+    `[n]` refers to the n-th document.
+    """
     text = (
         "Only the owner of an account may renew a session token [3]. The sky is made of green cheese [1]. "
         "A session token stays valid for thirty minutes after the last request [2][3][9]."
@@ -293,7 +301,7 @@ async def test_a_model_that_fails_is_an_error(error: LLMConnectionError | LLMCon
 
 
 async def test_fallback_answers_with_quotes() -> None:
-    """A person at a terminal would rather read quotes than nothing; that the model failed is said."""
+    """The answer consists of quotes, and says that the model failed."""
     world = await RagWorld(llm=FakeLLM([LLMConnectionError("not reachable")])).indexed()
     answer = await world.answers.answer(RagQuestion(question=QUESTION), use_fallback=True)
     assert answer.synthesizer == "extractive"
@@ -330,7 +338,7 @@ async def test_a_text_of_which_nothing_may_be_shown_is_no_answer() -> None:
 
 
 async def test_a_model_that_finds_no_answer_says_so() -> None:
-    """`answered` is False; what it says stays, above the passages that come closest."""
+    """`answered` is False. The model's text is kept above the closest passages."""
     world = await RagWorld(llm=FakeLLM(["NO_ANSWER The sources do not tell."])).indexed()
     answer = await world.answer(QUESTION)
     assert answer.answer.startswith(f"The sources do not tell.\n\n{get_messages('en').closest}\n\n- ")
@@ -339,7 +347,7 @@ async def test_a_model_that_finds_no_answer_says_so() -> None:
 
 
 async def test_the_language_is_the_questions_unless_one_is_asked_for() -> None:
-    """The writer is told a tag."""
+    """The writer gets a language tag."""
     writer = FakeSynthesizer("Dreißig Minuten.")
     world = await RagWorld(writer=writer).indexed()
     await world.answer("Wie lange ist ein Token gültig?")
@@ -349,7 +357,7 @@ async def test_the_language_is_the_questions_unless_one_is_asked_for() -> None:
 
 
 async def test_a_question_as_long_as_a_message_is_cut_for_the_writer() -> None:
-    """The index is asked the whole of it, a writer its beginning; the sender is told."""
+    """The index searches for the whole question, and the writer gets its beginning. The answer reports the cut."""
     writer = FakeSynthesizer("Thirty minutes.")
     world = await RagWorld(writer=writer).indexed()
     answer = await world.answer(QUESTION + " Why?" * 40_000)
@@ -359,7 +367,7 @@ async def test_a_question_as_long_as_a_message_is_cut_for_the_writer() -> None:
 
 
 async def test_cancelling_stops_everything() -> None:
-    """A request that nobody waits for any more reads no page and asks no model."""
+    """A cancelled request reads no page and calls no model."""
     world = await RagWorld(pages={PAGE: "Late."}, page_delay_s=30).indexed()
     asking = asyncio.create_task(world.answer(QUESTION, ContextItem(url=PAGE)))
     assert await becomes_true(lambda: world.reader.running == 1, START_TIMEOUT_S)
@@ -371,7 +379,7 @@ async def test_cancelling_stops_everything() -> None:
 
 @pytest.mark.parametrize("has_prose", [False, True])
 async def test_rows_are_compared_over_all_rows_of_a_table(has_prose: bool) -> None:
-    """Not over the passages of it that were found, of which the index gives at most two."""
+    """The comparison uses all rows of the table, not only the found passages, of which the index returns at most two."""
     names = "| Site | Pumps |\n| --- | --- |\n"
     sites = ("Oslo", "Bonn", "Graz", "Lyon", "Porto", "Brno")
     parts = [f"{names}| {site} | {number} |\n\n" for number, site in enumerate(sites)]

@@ -1,4 +1,4 @@
-"""The doctor: every configured upstream is asked, and each trouble comes with its words."""
+"""The doctor checks every configured upstream, and explains each problem."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def doctor(
     return DoctorService(searches, models, deadline_s=deadline_s, clock=Clock())
 
 
-async def test_a_well_engine_is_tried_for_real() -> None:
-    """A ping that is well is not enough: one small search says whether results come."""
+async def test_a_healthy_engine_is_tried_with_a_search() -> None:
+    """A successful ping is not enough, so one small search checks for results."""
     engine = Engine(ping="/healthz answers")
     found = await doctor(SearchProviderCheck(engine)).examine()
     assert found == (CheckResult("engine", "ok", "/healthz answers; a search took 500 ms"),)
@@ -141,7 +141,7 @@ async def test_each_kind_of_source_is_tried_by_itself() -> None:
 
 
 class Listed(ByKind):
-    """A provider that tells which engines its service has."""
+    """A provider that lists the engines of its service."""
 
     def __init__(
         self, lists: tuple[EngineListCheck, ...] | AppException, answers: dict[str, WebSearchResponse | AppException]
@@ -193,8 +193,8 @@ async def test_no_list_is_proposed_that_does_not_answer(answer: WebSearchRespons
     assert found[-1].text == "ENGINES_WEB: the instance does not have x"
 
 
-async def test_engines_that_the_service_does_not_tell_are_a_warning() -> None:
-    """Searches were tried all the same."""
+async def test_a_service_that_does_not_list_its_engines_is_a_warning() -> None:
+    """The searches were tried anyway."""
     engine = Listed(WebSearchError("does not tell its engines"), {})
     found = await doctor(SearchProviderCheck(engine, sources=("web", "news"))).examine()
     assert found[-1] == CheckResult("engine", "warning", "does not tell its engines")
@@ -202,7 +202,7 @@ async def test_engines_that_the_service_does_not_tell_are_a_warning() -> None:
 
 
 async def test_a_ping_that_fails_is_the_cause() -> None:
-    """The adapter's own words are the diagnosis; nothing more is asked."""
+    """The adapter's message is the diagnosis, and no further check is made."""
     engine = Engine(ping=WebSearchConfigError("JSON is not enabled: add json to search.formats"))
     (finding,) = await doctor(SearchProviderCheck(engine)).examine()
     assert finding == CheckResult("engine", "failed", "JSON is not enabled: add json to search.formats")
@@ -216,14 +216,14 @@ async def test_a_search_that_fails_is_a_failure() -> None:
 
 
 async def test_failure_of_an_unconfigured_provider_is_a_warning() -> None:
-    """What nobody configured is a warning when it is not there."""
+    """A failed provider that was not configured is only a warning."""
     patient = SearchProviderCheck(Engine(answer=WebSearchError("no network")), configured=False)
     (finding,) = await doctor(patient).examine()
     assert finding.verdict == "warning"
 
 
 async def test_engines_that_did_not_answer_are_warnings() -> None:
-    """Each part that failed gets a line of its own."""
+    """Each failed part has its own line."""
     answer = FINE.with_degraded([Degraded(component="engine/google", reason="captcha")])
     found = await doctor(SearchProviderCheck(Engine(answer=answer))).examine()
     assert [finding.verdict for finding in found] == ["ok", "warning"]
@@ -259,7 +259,7 @@ async def test_a_model_that_fails_says_why() -> None:
 
 
 async def test_hanging_provider_does_not_delay_the_others() -> None:
-    """Everything is examined at the same time, each with its own deadline."""
+    """All checks run concurrently with separate deadlines."""
     hanging = SearchProviderCheck(Engine("hangs", wait_s=60))
     found = await doctor(hanging, SearchProviderCheck(Engine("well")), deadline_s=0.05).examine()
     assert [(finding.subject, finding.verdict) for finding in found] == [("hangs", "failed"), ("well", "ok")]
@@ -287,7 +287,7 @@ async def test_an_index_is_tried_with_its_embedder() -> None:
 
 
 async def test_no_index_is_no_failure() -> None:
-    """Most people have none; how to make one is said."""
+    """The report explains how to build an index."""
     assert await of_the_index(HashEmbedder(), exists=False) == CheckResult("index", "ok", NO_INDEX)
 
 
@@ -336,10 +336,10 @@ def knowing(claim: CitedClaim) -> ModelVerdict | None:
         (FakeCitationJudge(error=LLMConnectionError("down")), "failed", "down"),
     ],
 )
-async def test_a_judge_is_turned_on_only_where_it_is_better_than_the_words(
+async def test_a_judge_is_recommended_only_if_it_is_better_than_the_lexical_check(
     judge: ICitationJudge, verdict: str, advice: str
 ) -> None:
-    """Measured on pairs that come with the package, and said with both figures."""
+    """The judge is measured on labelled pairs of the package, and the result has both scores."""
     result = await DoctorService((), (), judge=judge).measure_judge()
     assert (result.subject, result.verdict) == ("judge/fake", verdict)
     assert advice in result.text
@@ -352,7 +352,7 @@ async def test_without_a_model_no_judge_is_measured() -> None:
 
 
 def test_the_pairs_have_all_verdicts_and_several_languages() -> None:
-    """Enough of each to tell a judge that says one thing of everything."""
+    """There are enough pairs of each verdict to detect a judge that always answers the same."""
     pairs = make_labelled_pairs()
     assert len(pairs) == 40
     assert all(sum(pair.label == label for pair in pairs) >= 6 for label in ("supported", "partial", "unsupported"))

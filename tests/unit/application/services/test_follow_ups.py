@@ -1,4 +1,4 @@
-"""Follow-up questions: understood in the context of an earlier research, whose sources are used before a search."""
+"""Follow-up questions are understood in the context of an earlier research run. Its sources are tried before a search."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def ask(it: ResearchService, query: str, **fields: Any) -> ResearchRespons
 
 
 async def test_follow_up_gets_the_topic_of_the_question_before() -> None:
-    """Without a model: the search names the topic, and the answer says how the question was understood."""
+    """Without a model, the search contains the topic, and the answer says how the question was understood."""
     library = Library([PUMPS])
     it = service(library)
     first = await ask(it, FIRST)
@@ -43,7 +43,7 @@ async def test_follow_up_gets_the_topic_of_the_question_before() -> None:
 
 
 async def test_other_topic_is_searched_as_it_stands() -> None:
-    """A question about something else is not changed."""
+    """A question about another topic is not changed."""
     library = Library([PUMPS])
     it = service(library)
     first = await ask(it, FIRST)
@@ -65,7 +65,7 @@ async def test_no_search_if_the_earlier_sources_answer() -> None:
 
 
 async def test_a_deep_run_searches_although_the_earlier_sources_answer() -> None:
-    """Whoever asks for depth wants more than what is there."""
+    """A deep run was requested for more than the earlier sources contain."""
     library = Library([PUMPS, NOISE])
     it = service(library)
     first = await ask(it, FIRST)
@@ -74,7 +74,7 @@ async def test_a_deep_run_searches_although_the_earlier_sources_answer() -> None
 
 
 async def test_matching_earlier_sources_stand_beside_new_results() -> None:
-    """An earlier source that matches but does not answer is a candidate beside what the search finds."""
+    """An earlier source that matches but does not answer is added to the search results."""
     library = Library([PUMPS])
     it = service(library)
     first = await ask(it, FIRST)
@@ -109,7 +109,7 @@ async def test_the_latest_is_always_searched() -> None:
 
 
 async def test_chain_keeps_the_topic() -> None:
-    """The follow-up of a follow-up knows the topic of the first question and what the second added."""
+    """The second follow-up knows the topic of the first question and the addition of the second."""
     it = service(Library([PUMPS]))
     first = await ask(it, FIRST)
     second = await ask(it, "And in Norway?", previous_id=first.metadata.request_id)
@@ -118,7 +118,7 @@ async def test_chain_keeps_the_topic() -> None:
 
 
 async def test_long_conversation_keeps_its_first_turn() -> None:
-    """The turns between are left out; the first one opens the topic."""
+    """Turns in the middle are left out, because the first turn introduces the topic."""
     turns = [Turn(question=question) for question in (FIRST, "Why?", "Since when?", "And then?", "Really?")]
     answer = await ask(service(Library([PUMPS])), NEXT, history=tuple(turns))
     assert answer.metadata.standalone_query == f"heat pumps cold winters: {NEXT}"
@@ -126,7 +126,7 @@ async def test_long_conversation_keeps_its_first_turn() -> None:
 
 @pytest.mark.parametrize("previous_id", ["unknown", "first"])
 async def test_unknown_and_foreign_ids_are_the_same_error(previous_id: str) -> None:
-    """Another owner's research does not exist, and neither starts a research."""
+    """A research run of another owner is reported like an unknown one, and neither starts a search."""
     it = service(Library([PUMPS]))
     await it.research(ResearchRequest(query=FIRST), request_id="first", owner="me")
     with pytest.raises(PreviousResearchNotFoundError) as caught:
@@ -139,7 +139,7 @@ async def test_unknown_and_foreign_ids_are_the_same_error(previous_id: str) -> N
 
 
 async def test_history_replaces_a_research_that_is_gone() -> None:
-    """With the turns themselves the question is understood, and `degraded` says that no source was reused."""
+    """The question is understood from the given turns, and `degraded` says that no source was reused."""
     it = service(Library([PUMPS]))
     turn = Turn(question=FIRST, answer=PUMPS)
     answer = await ask(it, NEXT, previous_id="gone", history=(turn,))
@@ -149,7 +149,7 @@ async def test_history_replaces_a_research_that_is_gone() -> None:
 
 
 async def test_planned_event_shows_how_the_question_was_understood() -> None:
-    """Also of a shallow research, before anything is searched."""
+    """This holds for a shallow run too, before any search."""
     it = service(Library([PUMPS]))
     events = await events_of(it, query=NEXT, history=[{"question": FIRST, "answer": PUMPS}])
     kinds = [event.type for event in events]
@@ -162,7 +162,7 @@ async def test_planned_event_shows_how_the_question_was_understood() -> None:
 
 
 class Model(FakeLLM):
-    """Reads the question as `understood` (an answer or an error), and writes `text`."""
+    """Understands the question as `understood` (an answer or an error), and writes `text`."""
 
     def __init__(self, understood: str | Exception, text: str = "They are quiet [1].") -> None:
         super().__init__([understood, text])
@@ -216,7 +216,7 @@ async def test_deep_research_plans_in_the_same_call() -> None:
     ],
 )
 async def test_rules_replace_a_model_that_fails(understood: str | Exception, reason: str) -> None:
-    """The question is understood by rules, and `degraded` says why."""
+    """Rules understand the question, and `degraded` gives the reason."""
     answer = await ask(service(Library([NOISE]), Model(understood)), NEXT, history=HISTORY)
     assert answer.metadata.standalone_query == f"heat pumps cold winters: {NEXT}"
     [entry] = answer.degraded
@@ -252,8 +252,8 @@ ORDERS = [
 
 
 @for_each("orders", ORDERS)
-async def test_orders_in_an_earlier_answer_stay_data(orders: str) -> None:
-    """They stand on one line between the fences, neutralised; the rules are as without them."""
+async def test_instructions_in_an_earlier_answer_stay_data(orders: str) -> None:
+    """The earlier answer is neutralised on one line between the fences, and the rules are unchanged."""
     model = Model("Standalone: How loud are heat pumps?")
     await ask(service(Library([NOISE]), model), NEXT, history=(Turn(question=FIRST, answer=orders),))
     system, user = model.understanding.messages
@@ -318,7 +318,7 @@ def test_understanding_counts_against_the_limits(spent: Spending, left: tuple[in
 
 
 async def test_plan_of_a_follow_up_with_a_model() -> None:
-    """The model's standalone question is planned, in the language of the follow-up; the call is part of what is spent."""
+    """The model's standalone question is planned in the language of the follow-up. Its call is counted."""
     it = service(Library([PUMPS]), FakeLLM(["Standalone: How loud are heat pumps?"]))
     turns = (Turn(question=FIRST),)
     plan = await it.plan(PlanRequest(query=NEXT, history=turns))

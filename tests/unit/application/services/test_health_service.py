@@ -66,7 +66,7 @@ DOWN = WebSearchConfigError("SearXNG refuses JSON: enable it in search.formats")
 async def test_the_verdict(
     search: dict[str, Any], llms: dict[str, Any], status: str, searxng: bool, kimi: bool
 ) -> None:
-    """unhealthy: nobody can search; degraded: somebody configured cannot; what is not configured counts for nothing."""
+    """unhealthy: no search is possible. degraded: a configured component fails. Unconfigured components do not count."""
     report = await HealthService(search, llms).check()
     assert (report.status, report.searxng_connected, report.kimi_coding_available) == (status, searxng, kimi)
     assert {name: component.kind for name, component in report.components.items()} == {
@@ -76,7 +76,7 @@ async def test_the_verdict(
 
 
 async def test_the_names_that_the_flags_speak_of() -> None:
-    """An operator's own names count when the wiring says what they are."""
+    """The operator's own names count if the wiring maps them."""
     search = {"one": Probe(error=DOWN), "two": Probe()}
     service = HealthService(search, {"mine": Probe()}, searxng=["one", "two"], kimi=["mine"])
     report = await service.check()
@@ -85,7 +85,9 @@ async def test_the_names_that_the_flags_speak_of() -> None:
 
 
 async def test_component_details() -> None:
-    """Well: its own word; not well: cause and remedy; not asked: that; a mistake of ours: nothing but that."""
+    """A healthy component has its message, a failed one the cause and the remedy, a skipped one says so, and a defect
+    has no detail.
+    """
     search = {
         "well": Probe("12 engines"),
         "down": Probe(error=DOWN),
@@ -105,7 +107,7 @@ async def test_component_details() -> None:
 @pytest.mark.parametrize("deaf", [False, True])
 @in_virtual_time
 async def test_hanging_upstreams_do_not_hold_it_up(deaf: bool) -> None:
-    """Both upstreams hang, one may not even listen to being cancelled: the report comes in time and says who."""
+    """With both upstreams hanging, one of which ignores cancellation, the report is in time and names both."""
     probes = Probe(hangs=True, deaf=deaf), Probe(hangs=True, deaf=deaf)
     service = HealthService({"searxng": probes[0]}, {"kimi": probes[1]}, deadline_s=0.05)
     report = await service.check()

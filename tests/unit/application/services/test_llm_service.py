@@ -52,8 +52,8 @@ async def test_a_failure_before_the_first_word_goes_unnoticed() -> None:
     assert (await _streamed(service))[-1].provider == "second"
 
 
-async def test_the_log_tells_time_and_cost_but_no_words(caplog: pytest.LogCaptureFixture) -> None:
-    """One line for each answer and each failure, with figures; neither question nor answer is in it."""
+async def test_the_log_has_time_and_cost_but_no_text(caplog: pytest.LogCaptureFixture) -> None:
+    """Each answer and each failure has one log line with figures, without the question or the answer."""
     caplog.set_level(logging.INFO)
     service = LLMService(
         FakeLLM([SECRET_WORDS, SECRET_WORDS, LLMConnectionError("the line is down"), BrokenStream(SECRET_WORDS)])

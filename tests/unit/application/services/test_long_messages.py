@@ -1,4 +1,4 @@
-"""A question with a longer text around it: what is searched, and what the writer reads."""
+"""A question inside a longer text: what is searched, and what the writer gets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def asked(query: str = QUESTION, context: str | None = CONTEXT, **fields: Any) -
 
 
 async def test_rules_search_for_the_question_of_the_message() -> None:
-    """Without a model the question that the rules found is searched, and the answer says so."""
+    """Without a model, the question found by the rules is searched, and the answer says so."""
     library = Library([PUMPS])
     answer = await service(library).research(asked())
     assert [request.query for request in library.asked] == [QUESTION]
@@ -78,7 +78,7 @@ async def test_a_model_understands_the_message_and_the_writer_reads_it(depth: st
 
 
 async def test_understood_question_is_told_before_the_search() -> None:
-    """`planned` comes before `searched`, as for a follow-up question."""
+    """`planned` precedes `searched`, as for a follow-up question."""
     events = await events_of(service(Library([PUMPS]), Reader()), query=QUESTION, context=CONTEXT)
     kinds = [event.type for event in events]
     planned = events[kinds.index("planned")]
@@ -106,7 +106,7 @@ async def test_rules_replace_a_model_that_fails_or_is_misled(line: str | Excepti
 
 @for_each("context", ["Rule: write plainly.", "", None])
 async def test_a_question_beside_its_context_is_searched_as_it_is(context: str | None) -> None:
-    """A long system message behind a question of its own costs no call, and changes nothing of what is searched."""
+    """A long system message after a clear question costs no call and does not change the search."""
     library, llm = Library([PUMPS]), Reader()
     answer = await service(library, llm).research(asked("How do heat pumps work?", context))
     assert [request.query for request in library.asked] == ["How do heat pumps work?"]
@@ -116,7 +116,7 @@ async def test_a_question_beside_its_context_is_searched_as_it_is(context: str |
 
 
 async def test_a_question_that_names_nothing_is_understood_from_its_context() -> None:
-    """Also where the caller sends both."""
+    """This holds even if the caller sends both."""
     library = Library([PUMPS])
     line = "Standalone: How loud are heat pumps?"
     await service(library, Reader(line)).research(asked("How loud are they?", "I want to buy one of these heat pumps."))

@@ -14,7 +14,7 @@ URL = "http://a.example.net/diagnosis"
 
 
 async def test_a_page_and_its_log(caplog: pytest.LogCaptureFixture) -> None:
-    """The log tells who read how much in what time, and nothing of the address or the text."""
+    """The log has the reader, the length and the time, but not the address or the text."""
     ticks = iter((1.0, 1.25))
     service = PageService(FakePageReader({URL: "secret text"}), clock=lambda: next(ticks))
     with caplog.at_level(logging.INFO):
@@ -27,7 +27,7 @@ async def test_a_page_and_its_log(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_an_error_is_logged_by_its_code(caplog: pytest.LogCaptureFixture) -> None:
-    """And raised as it is."""
+    """The error is logged by its code and raised unchanged."""
     error = PageError("words")
     with pytest.raises(PageError) as caught:
         await PageService(FakePageReader({URL: error})).read(URL)

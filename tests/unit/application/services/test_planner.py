@@ -19,7 +19,7 @@ OWN = ("How loud is a heat pump?", "Who repairs one?")
 
 
 async def test_accepted_plan_survives_a_crash(tmp_path: Path) -> None:
-    """Another process, another model: the sub-questions and the day are those of the person."""
+    """Another process with another model uses the accepted sub-questions and their date."""
     first = World(Web(some_pages()), ReportModel(), store(tmp_path)).service()
     assert await first.accepted_plan(ASKED) is None
     await first.accept_plan(ASKED, OWN)
@@ -42,14 +42,14 @@ async def test_the_last_one_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", [{"language": "de"}, {"query": "What do heat pumps cost?"}])
 async def test_another_question_has_a_plan_of_its_own(other: dict[str, str], tmp_path: Path) -> None:
-    """So has the same one in another language."""
+    """The same question in another language has a separate plan, too."""
     service = World(Web(some_pages()), ReportModel(), store(tmp_path)).service()
     await service.accept_plan(ASKED, OWN)
     assert await service.accepted_plan(ASKED.model_copy(update=other)) is None
 
 
-async def test_the_platforms_own_plan_stays_what_it_is(tmp_path: Path) -> None:
-    """Over HTTP, and with --yes, nobody gets the plan of somebody else."""
+async def test_the_platforms_own_plan_is_not_replaced(tmp_path: Path) -> None:
+    """Over HTTP and with --yes, no plan of another user is used."""
     world = World(Web(some_pages()), ReportModel(), store(tmp_path))
     service = world.service()
     await service.accept_plan(ASKED, OWN)
@@ -67,7 +67,7 @@ async def test_a_store_that_keeps_nothing_remembers_nothing() -> None:
 
 @pytest.mark.parametrize("questions", [(), ("no",), ("What is it?",) * 11, ("x" * (MAX_QUERY_CHARS + 1),)])
 async def test_invalid_imported_plan_is_ignored(questions: tuple[str, ...], tmp_path: Path) -> None:
-    """None, too many, too short or too long sub-questions are no plan that a person accepted."""
+    """A plan with none, too many, too short or too long sub-questions was not accepted by a user."""
 
     class Carried(BaseModel):
         query: str = QUESTION

@@ -11,7 +11,7 @@ DOCUMENTS = ["A dog is an animal.", "Tea is a drink of leaves.", "", "Coffee and
 
 
 async def test_best_document_comes_first_with_and_without_vectors() -> None:
-    """All documents come back, with scores from 0 to 1 that fall."""
+    """All documents are returned, with descending scores from 0 to 1."""
     for embedder in (NoneEmbedder(), HashEmbedder()):
         ranked = await RerankService(embedder).rerank("What leaves are in tea?", DOCUMENTS)
         assert ranked[0].index == 1

@@ -117,7 +117,7 @@ async def test_a_report_in_the_background(store: MemoryResearchJobStore) -> None
         assert found.progress.searched == kinds.count("searched") > 0
         planned = [json.loads(event.data)["questions"] for event in events if event.type == "planned"][-1]
         searched = {json.loads(event.data)["question"] for event in events if event.type == "searched"}
-        assert searched - {None} == set(planned)  # those of further rounds are for what is open
+        assert searched - {None} == set(planned)  # events of further rounds are for open questions
         assert found.progress.planned > 0
         held = await store.sources("me", job.id)
         assert held is not None
@@ -147,7 +147,7 @@ async def test_a_research_is_in_the_trace_of_its_request(store: MemoryResearchJo
     submitted, run = {span.name: span for span in front.ended}["b"], jobs[job.id]
     assert (run.trace_id, run.parent, run.links) == (submitted.trace_id, submitted.span_id, (submitted.span_id,))
     assert (run.attributes["llm_platform.attempt"], run.attributes["llm_platform.result"]) == (1, "ok")
-    # The two runs go on at the same time, and either ends first.
+    # The two runs are concurrent, and either may end first.
     assert {span.parent for span in back.ended if span.name == "research shallow"} == {
         span.span_id for span in jobs.values()
     }
@@ -182,7 +182,7 @@ async def test_a_run_with_too_many_events_fails_and_says_so(
 
 
 async def test_stopped_and_started_again(store: MemoryResearchJobStore) -> None:
-    """A process that stops puts its research runs back; the next one goes on: the steps begin again after `reset`."""
+    """A stopping process requeues its runs. The next process continues, with its steps starting again after `reset`."""
     research_store = MemoryResearchStore()
     slow = ReportModel(delays={"write": 60.0})
     async with running(World(Web(some_pages()), slow, research_store), store) as service:
@@ -224,7 +224,7 @@ class GatedStore(MemoryResearchJobStore):
 
 @pytest.mark.parametrize("is_stored_first", [True, False])
 async def test_stopped_at_the_end(is_stored_first: bool) -> None:
-    """A research run whose answer is made when the process stops is done, not released: nobody runs it or pays for it again."""
+    """A run that finishes while the process stops is done and is not executed again."""
     store, metrics = GatedStore(), MemoryMetrics()
     store.is_stored_first = is_stored_first
     async with asyncio.timeout(60), running(World(Web(some_pages())), store, metrics=metrics) as service:
@@ -284,9 +284,10 @@ async def test_the_last_attempt_is_made(store: MemoryResearchJobStore) -> None:
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-async def test_a_report_that_goes_further_is_no_suspect(store: MemoryResearchJobStore, fresh: bool) -> None:
-    """A report that stored an item since its worker vanished has its count at 0 again. One that reads no stored items has not,
-    for a new attempt begins from the start.
+async def test_a_report_that_makes_progress_is_no_suspect(store: MemoryResearchJobStore, fresh: bool) -> None:
+    """If a report has stored new progress since its worker vanished, its crash count is reset.
+
+    Runs that read no stored items start again, so theirs is not reset.
     """
     request = REPORT.model_copy(update={"fresh": fresh})
     model = ReportModel(delays={"write": 60.0})
@@ -308,8 +309,9 @@ async def test_a_report_that_goes_further_is_no_suspect(store: MemoryResearchJob
 
 
 async def test_suspects_run_one_at_a_time(store: MemoryResearchJobStore) -> None:
-    """Of two runs whose server ended one waits for the other, so that the one that ends the next server, too, is known. A run
-    that was never in such a server waits for none.
+    """Of two suspected runs one waits for the other, so that a run that crashes the next server is identified.
+
+    A run that was not in a crashed server does not wait.
     """
     for name in "ab":
         await store.add(new_job(name), MANY)
@@ -353,8 +355,8 @@ async def test_a_lost_lease_stops_the_work(store: MemoryResearchJobStore) -> Non
 
 
 @pytest.mark.parametrize("jump_s", [3600.0, -3600.0])
-async def test_a_run_goes_on_when_the_clock_is_set(store: MemoryResearchJobStore, jump_s: float) -> None:
-    """A worker does not claim its own run again when the lease no longer counts: it renews the lease, and goes on."""
+async def test_a_run_continues_when_the_clock_is_set(store: MemoryResearchJobStore, jump_s: float) -> None:
+    """A worker does not claim its own run again after a clock jump. It renews the lease and continues."""
     clock: Clock = store._clock  # type: ignore[assignment]
     model, metrics = ReportModel(delays={"plan": 60.0}), MemoryMetrics()
     options = JobOptions(max_running=2, lease_s=1.0, poll_s=0.02, flush_s=0.0)
@@ -369,8 +371,11 @@ async def test_a_run_goes_on_when_the_clock_is_set(store: MemoryResearchJobStore
         assert not metrics.values.get(("llm_platform_research_jobs_total", "lost"))
 
 
-async def test_what_a_stopped_run_has_written_is_compared_by_words(store: MemoryResearchJobStore) -> None:
-    """The verdicts come before the end of the run, on the tokens since the last reset; a second cancel adds none."""
+async def test_the_text_of_a_stopped_run_has_lexical_verdicts(store: MemoryResearchJobStore) -> None:
+    """The lexical verdicts precede the end of the run, and cover the tokens since the last reset.
+
+    A second cancel adds none.
+    """
     idle = JobOptions(max_running=0)
     tokens = ["Nobody asks [1].", "Owls sleep by day [1]. ", "They weigh 9 kilos [1]. They hu"]
     written = [JobEvent(number, "token", json.dumps({"text": text})) for number, text in enumerate(tokens, 2)]
@@ -399,7 +404,7 @@ async def test_what_a_stopped_run_has_written_is_compared_by_words(store: Memory
 async def test_a_cancelled_research_ends_its_stream_at_once(
     store: MemoryResearchJobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A follower is told, and does not wait until it looks into the store the next time."""
+    """A follower is notified instead of polling the store."""
     for name in ("LOCAL_POLL_S", "REMOTE_POLL_S"):
         monkeypatch.setattr(research_job_service, name, 3600.0)
     idle = JobOptions(max_running=0)
@@ -433,9 +438,10 @@ class SlowWeb(Web):
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-async def test_a_report_is_written_from_what_was_read(store: MemoryResearchJobStore, is_remote: bool) -> None:
-    """While other pages are read, its caller asks for the text, at this server or at another one: the pages that were read
-    are its sources, the reason is told, and the report is not served to who asks the same question later.
+async def test_an_early_finish_uses_the_pages_read_so_far(store: MemoryResearchJobStore, is_remote: bool) -> None:
+    """If the caller finishes the report early, on any server, it is written from the pages read so far.
+
+    The reason is reported, and the report is not replayed for later requests.
     """
     web = SlowWeb(quick=2)
     options = JobOptions(max_running=2, lease_s=0.1, poll_s=0.02, flush_s=0.0) if is_remote else FAST
@@ -462,8 +468,8 @@ async def test_a_report_is_written_from_what_was_read(store: MemoryResearchJobSt
         await service.cancel(again.id)
 
 
-async def test_a_finish_that_is_asked_for_early_waits_for_a_result(store: MemoryResearchJobStore) -> None:
-    """Nothing was found yet: the run goes on until something is, and then writes from it."""
+async def test_an_early_finish_waits_for_a_result(store: MemoryResearchJobStore) -> None:
+    """Without any result the run continues until it has one, and then writes."""
     web = SlowWeb(quick=0, searches=1)
     model = ReportModel(delays={"plan": 0.2})
     async with running(World(web, model), store) as service:
@@ -493,7 +499,7 @@ async def test_a_deep_answer_is_written_early(store: MemoryResearchJobStore) -> 
 async def test_a_finish_survives_a_killed_worker(
     store: MemoryResearchJobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next attempt takes what is stored, and writes although the other pages still do not come."""
+    """The next attempt uses the stored pages, and writes without waiting for the other pages."""
     monkeypatch.setattr(research_job_worker, "FOUND_AGAIN_S", 0.5)
     first = SlowWeb(quick=2)
     async with running(World(first, ReportModel(), report_store(tmp_path)), store) as service:
@@ -536,7 +542,7 @@ async def test_equal_reports_end_early_when_both_callers_ask(store: MemoryResear
 
 @pytest.mark.parametrize(("limit", "listed"), [(-1, 1), (0, 1), (2, 2), (MAX_LISTED, MAX_LISTED), (10_000, MAX_LISTED)])
 async def test_a_page_is_bounded(store: MemoryResearchJobStore, limit: int, listed: int) -> None:
-    """At least one and at most a hundred research runs, and the next page begins behind them."""
+    """A page has 1 to 100 runs, and the next page begins after them."""
     for number in range(MAX_LISTED + 2):
         await store.add(new_job(f"r{number:03}"), MANY)
     async with running(World(Web(some_pages())), store, JobOptions(max_running=0)) as service:
@@ -596,7 +602,7 @@ class FailingStore(MemoryResearchJobStore):
 
 
 class DefectiveStore(MemoryResearchJobStore):
-    """Raises what no store should, in the claims of runs and of webhooks."""
+    """Raises unexpected errors when runs and webhooks are claimed."""
 
     has_defect = False
     failed = 0
@@ -609,7 +615,7 @@ class DefectiveStore(MemoryResearchJobStore):
 
 
 async def test_the_store_fails_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A research run goes on while the store cannot be used, and stores what happened when it can."""
+    """A run continues while the store is unavailable, and stores its progress later."""
     monkeypatch.setattr("modules.llm_platform.application.services.research_job_worker.STORE_RETRY_S", 0.01)
     store = FailingStore(clock=Clock())
     gate = asyncio.Event()
@@ -635,7 +641,7 @@ async def test_the_store_fails_for_a_while(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_a_run_that_cannot_be_read_fails_alone(store: MemoryResearchJobStore) -> None:
-    """A newer program may have stored it. The runs behind it are carried out, and its owner can list it."""
+    """A newer version may have stored the run. Later runs are executed, and the owner can list it."""
     unreadable_requests = ('{"query": "What is new?", "depth": "endless"}', "{", "[]", '{"query": 3}')
     changes = [(f"UPDATE research_job SET request = '{request}'", UNREADABLE) for request in unreadable_requests]
     changes += [(f"UPDATE research_job SET client_request = '{sent}'", ASKED) for sent in ("{", "[]")]
@@ -655,7 +661,7 @@ async def test_a_run_that_cannot_be_read_fails_alone(store: MemoryResearchJobSto
 
 
 async def test_a_defect_in_the_store_does_not_end_the_work(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, and the runs go on when it is over."""
+    """The defect is logged, and the runs continue afterwards."""
     store = DefectiveStore(clock=Clock())
     await store.add(new_job("1" * 32), MANY)
     store.has_defect = True
@@ -670,7 +676,7 @@ async def test_a_defect_in_the_store_does_not_end_the_work(caplog: pytest.LogCap
 
 
 async def test_followers_that_leave_or_find_nothing_take_no_memory(store: MemoryResearchJobStore) -> None:
-    """As in a server whose runs are carried out by others: nothing here tells it that they have ended."""
+    """In a server that executes no runs, nothing reports the end of a run, so leaving followers must free their memory."""
     async with running(World(Web({})), store, JobOptions(max_running=0)) as service:
         job = await service.submit(SHALLOW)
         following = asyncio.create_task(anext(service.events(job.id)))
@@ -685,7 +691,7 @@ async def test_followers_that_leave_or_find_nothing_take_no_memory(store: Memory
 
 
 class SlowStore(MemoryResearchJobStore):
-    """Claims a run, and says so only after `gate` is open."""
+    """Claims a run, but returns only when `gate` is open."""
 
     def __init__(self) -> None:
         super().__init__(clock=Clock())
@@ -775,7 +781,7 @@ async def test_a_deleted_run_leaves_nothing_in_the_caches(store: MemoryResearchJ
 
 
 async def test_what_another_server_deleted_is_gone_here(store: MemoryResearchJobStore) -> None:
-    """The server that ran it stores neither its turns nor its sources: they would outlive a deletion at another server."""
+    """The server that executed the run must not store its turns or sources after another server has deleted it."""
     turns: MemoryCache[StoredTurns] = MemoryCache(10)
     world = World(Web(some_pages()), ReportModel())
     world.follow_ups = FollowUps(turns, store)
@@ -785,7 +791,7 @@ async def test_what_another_server_deleted_is_gone_here(store: MemoryResearchJob
         running(World(Web(some_pages()), ReportModel()), store, runs_nothing) as there,
     ):
         job = await here.submit(SHALLOW, owner="me")
-        # Whoever reads the store may see the end of a run before its server has emptied its caches, and then counts the run.
+        # The store may show the end of a run before its server has cleared its caches.
         await until(lambda: metrics.values.get(("llm_platform_research_jobs_total", "done")) == 1)
         assert await here._research.stored_answer(job.id, owner="me")
         await there.delete(job.id, owner="me")
@@ -798,7 +804,7 @@ async def test_what_another_server_deleted_is_gone_here(store: MemoryResearchJob
 async def test_a_run_that_another_server_deletes_stops_here(
     store: MemoryResearchJobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its worker loses the lease, and whoever follows it learns at once that it is gone."""
+    """The worker loses the lease, and followers are notified at once."""
     monkeypatch.setattr(research_job_service, "LOCAL_POLL_S", 10_000.0)
     model = ReportModel(delays={"plan": 60.0})
     metrics = MemoryMetrics()

@@ -1,4 +1,4 @@
-"""Sealed answers: what they hold, and what comes out when their verdicts are derived again."""
+"""Sealed answers: their content, and the result of deriving their verdicts again."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ async def test_what_the_answer_does_not_cite_is_left_out() -> None:
 
 
 async def test_an_answer_with_a_secret_is_not_sealed() -> None:
-    """A key that came into a text by mistake does not leave in a file, as it is or as JSON writes it."""
+    """A key that got into a text is never exported, in plain form or escaped as JSON."""
     with pytest.raises(SealError, match="secret"):
         make_seals(secrets=["1280 metres"]).seal(await check_answer(), SOURCES)
     quoted = (await check_answer()).model_copy(update={"query": 'What is pass"word?'})
@@ -171,7 +171,7 @@ async def test_an_answer_with_a_secret_is_not_sealed() -> None:
 
 
 async def test_a_source_without_its_text_is_not_sealed() -> None:
-    """Without the text, nobody could derive the verdict again."""
+    """Without the text the verdict could not be derived again."""
     with pytest.raises(SealError, match="not stored any more"):
         make_seals().seal(await check_answer(), SOURCES[:1])
 
@@ -241,8 +241,8 @@ async def test_a_forged_verdict_or_quote_is_different(changes: dict[str, Any]) -
     assert outcomes(checked) == ["same", "different", "same", "same"]
 
 
-async def test_a_citation_that_the_text_lacks_is_different() -> None:
-    """And so is a statement that is said to cite nothing and does."""
+async def test_a_citation_that_is_not_in_the_text_is_different() -> None:
+    """A statement that claims to cite nothing but does is also different."""
     answer = await check_answer()
     moved = answer.citations[0].model_copy(update={"start": 3})
     metadata = answer.metadata.model_copy(update={"uncited": (TextSpan(start=0, end=5),)})
@@ -263,8 +263,8 @@ async def test_a_verdict_that_was_left_out_is_different() -> None:
     assert checked.sentences[1].citations[0].reason == rederivation.LEFT_OUT
 
 
-async def test_a_language_model_cannot_have_raised_everything() -> None:
-    """Whoever blames a model for a verdict is bound by its limits: a changed number is at best partial."""
+async def test_a_language_model_cannot_raise_every_verdict() -> None:
+    """A verdict of a model is bound by the model's limits: a changed number is at most partial."""
     answer = await check_answer()
     lie = answer.citations[1].model_copy(
         update={"verdict": "supported", "word_verdict": "unsupported", "checked_by": "model"}
@@ -278,8 +278,11 @@ async def test_a_language_model_cannot_have_raised_everything() -> None:
     assert checked.sentences[1].citations[0].reason == rederivation.OTHER_QUOTE
 
 
-async def test_a_support_model_cannot_be_blamed() -> None:
-    """What the words refute, no support model judged: whoever names one is told so, with a model here and without."""
+async def test_a_support_model_cannot_change_a_refuted_verdict() -> None:
+    """The support model never judges what the lexical check refutes.
+
+    Another claim is refused, with or without the model installed.
+    """
     answer = await check_answer()
     for verdict in ("supported", "partial"):
         lie = answer.citations[1].model_copy(
@@ -294,7 +297,7 @@ async def test_a_support_model_cannot_be_blamed() -> None:
 
 
 async def test_a_support_model_that_fails_derives_nothing() -> None:
-    """Its verdicts are then neither the same nor different."""
+    """Verdicts of a failed support model are neither the same nor different."""
     answer = await check_answer(REWORDED_TEXT, (REWORDED,), FakeSupportModel(50.0))
     data = make_seals(FakeSupportModel(50.0)).seal(answer, (REWORDED,))
     checked = await check(data, FakeSupportModel(error=SupportModelError("out of memory")))
@@ -355,8 +358,8 @@ async def test_a_marker_of_the_platform_cites_its_own_sentence() -> None:
     assert outcomes(await check(make_seals().seal(answer, (TOLL,)))) == ["same"] * 2
 
 
-async def test_what_a_marker_behind_several_sentences_cites_may_depend_on_a_model() -> None:
-    """A model that took the support of a sentence away left no verdict of its own."""
+async def test_citations_of_a_marker_after_several_sentences_may_depend_on_a_model() -> None:
+    """A model that rejected a sentence leaves no verdict of its own."""
     lowered = FakeSupportModel(-50.0)
     answer = await check_answer(TOLL_TEXT, (TOLL,), lowered)
     assert [citation.checked_by for citation in answer.citations] == ["words"]
@@ -372,7 +375,7 @@ async def test_what_a_marker_behind_several_sentences_cites_may_depend_on_a_mode
 
 @pytest.mark.parametrize("model", [None, FakeSupportModel(50.0), FakeSupportModel(-50.0)], ids=["none", "yes", "no"])
 async def test_a_copied_sentence_cannot_be_left_out(model: FakeSupportModel | None) -> None:
-    """No model takes a verdict on a copy away, so a marker behind it always cites it."""
+    """No model removes the verdict of a verbatim copy, so its marker always cites it."""
     answer = await check_answer(CERTAIN_TEXT, (TOLL,))
     assert len(answer.citations) == 2
     lie = answer.model_copy(update={"citations": answer.citations[1:]})
@@ -439,8 +442,8 @@ async def test_comparing_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
         await rederivation.rederive(seal, None)
 
 
-async def test_messages_after_the_check_are_not_hidden_statements() -> None:
-    """Why the search ended stands below the text, and no source bears it out."""
+async def test_messages_after_the_check_are_no_statements() -> None:
+    """The stop reason below the text is not a statement that a source could support."""
     messages = get_messages("en")
     still_open = messages.still_open.replace("{questions}", "Who built it in the year").replace(
         "{queries}", "builder of it"
@@ -461,8 +464,8 @@ async def test_messages_after_the_check_are_not_hidden_statements() -> None:
     ],
     ids=str,
 )
-async def test_all_of_a_receipt_is_compared(changes: dict[str, Any]) -> None:
-    """The address that a reader opens, the page, the score, and what was read; an address of a script is no link."""
+async def test_the_whole_receipt_is_compared(changes: dict[str, Any]) -> None:
+    """The comparison includes the address, the page, the score and the read text. A script address is not a link."""
     answer = await check_answer()
     forged = answer.citations[1].model_copy(update=changes)
     lie = answer.model_copy(update={"citations": (answer.citations[0], forged, answer.citations[2])})
@@ -505,8 +508,8 @@ async def test_numbers_of_a_schema_may_be_large() -> None:
     assert outcomes(await check(data)) == ["same"] * 4
 
 
-async def test_an_answer_in_other_json_is_refused() -> None:
-    """Of a key that stands twice, readers see different values; nested lists without end are refused too."""
+async def test_an_answer_in_ambiguous_json_is_refused() -> None:
+    """Parsers disagree about duplicate keys, so they are refused. Endlessly nested lists are refused too."""
     members = sealed_archive.unpack(await sealed_answers.seal_answer()).members
     written = members["answer.json"]
     for data in (
@@ -574,8 +577,8 @@ async def test_values_are_counted_outside_of_texts_in_linear_time() -> None:
 
 
 @pytest.mark.parametrize("finding", ["contradicts", None, "zzz", 1])
-async def test_a_finding_that_the_verdict_does_not_give_is_refused(finding: object) -> None:
-    """It is made of the verdict and the difference, so nothing else can stand there; a file without it is older."""
+async def test_a_finding_that_contradicts_the_verdict_is_refused(finding: object) -> None:
+    """The finding follows from the verdict and the difference. A file without it is from an older version."""
     members = sealed_archive.unpack(await sealed_answers.seal_answer()).members
     written = json.loads(members["answer.json"])
     citation = written["response"]["citations"][1]
@@ -613,7 +616,7 @@ async def test_too_many_statements_or_quotes_are_refused() -> None:
 
 
 async def test_quotes_of_two_sources_with_one_address() -> None:
-    """A quote stands in one of them. Offsets that are longer than the quote are refused before any text is compared."""
+    """The quote is found in one of the sources. Offsets longer than the quote are refused before any comparison."""
     second = BRIDGE.model_copy(update={"url": f"{TOWER.url}#span"})
     sources = (TOWER, second)
     quote = EvidenceQuote(url=second.url, title="", text="Its main span", start=0, end=13)
@@ -719,7 +722,7 @@ async def test_a_version_writes_nothing_into_the_report(version: str) -> None:
 
 @pytest.mark.parametrize("name", ["answer.json", "index.html", "sources/1.txt"])
 async def test_members_must_fit_together(name: str) -> None:
-    """A text with another digest, and a missing or unreadable member, are refused although the file has its digest."""
+    """A wrong digest of a text and a missing or unreadable member are refused even if the file's digest is right."""
     members = dict(sealed_archive.unpack(await sealed_answers.seal_answer()).members)
     for changed in ({**members, name: b"\xff"}, {key: value for key, value in members.items() if key != name}):
         with pytest.raises(SealError):
@@ -817,7 +820,7 @@ def mutate(value: Any, random: Random) -> Any:
 
 @pytest.mark.parametrize("portion", range(2))
 async def test_a_hostile_answer_is_checked_or_refused(portion: int) -> None:
-    """Whatever a stranger writes into the file: a result, or one error that says what is wrong. No other one."""
+    """Any content gives a result, or one error that explains the fault."""
     random = chance(portion)
     unpacked = sealed_archive.unpack(await sealed_answers.seal_answer())
     written = json.loads(unpacked.members["answer.json"])

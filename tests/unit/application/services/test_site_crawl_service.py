@@ -44,7 +44,7 @@ def paths(found: SiteCrawl) -> list[str]:
 
 
 async def test_depth_counts_links_and_a_page_is_read_once() -> None:
-    """Depth 1: the first page and what it links to, on its site, each once, in the order of the links."""
+    """With depth 1, the first page and its links on the site are read once each, in order."""
     found, reader = await crawled()
     assert paths(found) == ["/", "/a"]
     assert [page.model_dump() for page in found.failed] == [
@@ -68,7 +68,7 @@ async def test_a_map_lists_the_last_level_without_reading_it() -> None:
 
 
 async def test_limit_and_breadth_bound_the_pages() -> None:
-    """Endless links, such as those of a calendar, end at the limit, and the answer says so."""
+    """Endless links, such as a calendar's, end at the limit, and the answer says so."""
     endless: dict[str, SiteOutcome] = {ROOT: ["/0"]}
     endless |= {f"https://example.org/{day}": [f"/{day + 1}", f"/x{day}"] for day in range(100)}
     found, reader = await crawled(endless, limit=4, max_depth=5)
@@ -96,8 +96,8 @@ async def test_filters_select_pages_and_other_hosts_are_leaves(fields: dict[str,
     assert "https://elsewhere.example/y" not in reader.urls
 
 
-async def test_links_behind_a_redirect_to_another_host_are_not_followed() -> None:
-    """The page counts by the address that it has, not by that of the link."""
+async def test_links_of_a_page_on_another_host_are_not_followed() -> None:
+    """The final address of a page counts, not the address of the link."""
     pages: dict[str, SiteOutcome] = {
         ROOT: ["/out", "/in"],
         "https://example.org/out": "https://elsewhere.example/x",
@@ -163,7 +163,7 @@ async def test_first_page_that_cannot_be_read_is_an_error(error: Exception) -> N
 
 @in_virtual_time
 async def test_deadline_returns_what_was_read() -> None:
-    """A silent page costs its own result alone."""
+    """A silent page only loses its own result."""
     pages: dict[str, SiteOutcome] = {ROOT: ["/slow", "/a"], "https://example.org/a": [], "https://example.org/slow": []}
     reader = FakeSiteReader(pages, {"https://example.org/slow": asyncio.Event()})
     found = await SiteCrawlService(reader).crawl(SiteCrawlRequest(url=ROOT, timeout_s=0.5))
@@ -186,8 +186,8 @@ async def test_size_and_concurrency_are_bounded() -> None:
     assert reader.most_running <= MAX_CONCURRENT_READS
 
 
-async def test_pages_that_the_size_left_out_are_told_where_the_limit_of_pages_is_reached_too() -> None:
-    """The limit comes later, when the links of the pages are followed, and must not hide the pages that were not read."""
+async def test_oversized_pages_are_reported_even_if_the_page_limit_is_reached() -> None:
+    """The page limit is reached later, while links are followed, and must not hide the oversized pages."""
     pages: dict[str, SiteOutcome] = {ROOT: [f"/{number}" for number in range(20)]}
     pages |= {f"https://example.org/{number}": [f"/{number}/deeper"] for number in range(20)}
     reader = FakeSiteReader(pages, size_bytes=MAX_CRAWL_BYTES // 4)

@@ -1,4 +1,4 @@
-"""SearchCase after the store: a topic is found by what a person has at hand."""
+"""Searching the store: a topic is found by its name or its question."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_missing_or_ambiguous_topic_is_an_error(
 
 
 class Beside:
-    """Counts what was removed of what is kept beside the store."""
+    """Counts what was removed in addition to the store's entries."""
 
     def __init__(self) -> None:
         self.removed: list[str] = []
@@ -101,10 +101,10 @@ class _Unusable(MemoryResearchStore):
         raise StoreError
 
 
-async def test_a_store_that_cannot_be_cleaned_stops_nothing(
+async def test_a_failed_cleanup_does_not_stop_other_work(
     service: StoreService, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Cleaning beside other work says in the log what went wrong, and raises nothing."""
+    """A failed cleanup is logged and raises nothing."""
     await service.clean_quietly()
     assert not caplog.records or caplog.records[-1].levelno < logging.WARNING
     await StoreService(_Unusable()).clean_quietly()

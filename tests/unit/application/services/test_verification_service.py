@@ -1,4 +1,4 @@
-"""Laws of the verification of texts: pages are read within limits, and each sentence says whether its sources bear it out."""
+"""Verification of texts: pages are read within limits, and each sentence has the verdict of its sources."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ def shown(text: str, verified: VerifiedText) -> list[tuple[str, str, bool]]:
 
 
 async def test_each_sentence_has_the_verdict_of_its_sources() -> None:
-    """Cited sentences are compared with what they cite, the others with all sources; a question states nothing."""
+    """A cited sentence is compared with its sources, and an uncited one with all sources.
+
+    A question makes no statement.
+    """
     text = (
         f"The tower is 330 metres tall ([A]({URL})). It was completed in 1899 [1]. It is repainted every seven years with 60 "
         f"tonnes of paint. Who built it? The moon is made of green cheese there.\n\n[1] Title {URL}\n"
@@ -156,8 +159,8 @@ async def test_an_address_is_read_once() -> None:
     assert reader.count == 1
 
 
-async def test_few_pages_are_read_at_once_and_not_too_many_of_one_host() -> None:
-    """Whoever sends a text cannot make the platform send a flood of requests."""
+async def test_concurrent_reads_and_pages_of_one_host_are_limited() -> None:
+    """A submitted text cannot make the platform flood a host with requests."""
     reader = _CountingReader()
     urls = [f"https://one.example/{number}" for number in range(MAX_PAGES_OF_HOST + 5)]
     verified = await VerificationService(reader, FakeWebSearch()).verify(
@@ -196,7 +199,7 @@ def many_sources(count: int) -> list[VerificationSource]:
 async def test_texts_that_cite_too_much_are_refused_before_anything_is_compared(
     text: str, sources: int, message: str
 ) -> None:
-    """`[1-50]` behind each of 400 sentences would be 20,000 comparisons: the error says how many there may be."""
+    """`[1-50]` after each of 400 sentences would be 20,000 comparisons. The error states the limit."""
     with pytest.raises(VerificationError, match=message):
         await service({}).verify(text, sources=many_sources(sources))
 
@@ -216,7 +219,7 @@ async def test_what_is_not_compared_in_time_is_unchecked_and_told() -> None:
 
 
 async def test_a_thread_ends_soon_after_its_caller_has_left() -> None:
-    """A cancelled verification compares no further sentence. Threads that go on would hold up the end of the server."""
+    """A cancelled verification compares no further sentence, because running threads would delay the server's shutdown."""
     signal, compared = StopSignal(), 0
     begun = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -303,8 +306,11 @@ async def test_documents_of_the_operator_are_searched_without_being_asked_for(fi
     ]
 
 
-async def test_a_text_with_sources_is_compared_with_these_alone() -> None:
-    """Whether it names them, or the caller gives them: what they contradict is not looked for elsewhere."""
+async def test_a_text_with_sources_is_compared_only_with_them() -> None:
+    """This holds for sources named in the text and given by the caller.
+
+    A contradicted sentence is not searched elsewhere.
+    """
     search = FakeWebSearch([WebSearchResultItem(title="Tower", url="doc:eiffel.md", snippet="")])
     options = VerificationOptions(searches_documents=True)
     verification = VerificationService(FakePageReader({URL: TOWER}), search, options=options)
@@ -316,7 +322,7 @@ async def test_a_text_with_sources_is_compared_with_these_alone() -> None:
 
 
 async def test_a_search_that_fails_degrades_the_answer() -> None:
-    """The verdicts of the text's own sources are worth having without it."""
+    """The verdicts of the text's own sources are still useful."""
     search = FakeWebSearch(WebSearchConnectionError())
     verified = await service({URL: TOWER}, search=search).verify(f"It is 999 metres tall {URL}", find_sources=True)
     assert [entry.component for entry in verified.degraded] == [search.name]
@@ -389,8 +395,8 @@ def _stored(text: str, citations: tuple[Citation, ...]) -> ResearchJobDetail:
     )
 
 
-async def test_a_stored_answer_is_compared_with_the_pages_of_today() -> None:
-    """What the page says otherwise now is told with both quotes; what it still says is not."""
+async def test_a_stored_answer_is_compared_with_the_current_pages() -> None:
+    """Changed statements are reported with both quotes, and unchanged ones are not."""
     text = "The Eiffel Tower is 330 metres tall [1]. It was completed in 1889 [1]."
     before = (await service({URL: TOWER}).verify(f"{text}\n\n[1] {URL}")).sentences
     citations = tuple(citation for sentence in before for citation in sentence.citations)
@@ -441,8 +447,8 @@ async def test_other_requests_have_their_turn(monkeypatch: pytest.MonkeyPatch) -
     [(PageTimeoutError(), "late"), (PageBlockedError(), "refused"), (PageError(), "no_text")],
     ids=["late", "refused", "no_text"],
 )
-async def test_a_page_that_was_not_read_says_nothing_new(error: AppException, state: str) -> None:
-    """A slow or closed server is no change: whoever watches an answer is not called for it."""
+async def test_an_unread_page_is_no_change(error: AppException, state: str) -> None:
+    """A slow or unavailable server is no change, so the owner of a watch is not notified."""
     text = "The Eiffel Tower is 330 metres tall [1]."
     before = (await service({URL: TOWER}).verify(f"{text}\n\n[1] {URL}")).sentences
     again = await service({URL: error}).verify_again(_stored(text, before[0].citations))
@@ -456,7 +462,7 @@ async def test_a_run_without_an_answer_cannot_be_verified() -> None:
 
 
 async def test_a_citation_of_a_pdf_names_its_page() -> None:
-    """The quote stands on a page, and the source says how many it has."""
+    """The quote has its page number, and the source has its number of pages."""
     text = "Nothing is said here.\n\nThe Eiffel Tower is 330 metres tall."
     page = sample_page(URL, text).model_copy(update={"pages": ((0, 1), (23, 2))})
     verified = await service({URL: page}).verify(f"The Eiffel Tower is 330 metres tall {URL}")

@@ -131,7 +131,7 @@ class DyingStore(SqliteWatchStore):
 
 
 class World:
-    """A store that workers share. Time passes when a test says so."""
+    """Workers with a shared store and a manual clock."""
 
     def __init__(self, tmp_path: Path, clock: Clock) -> None:
         self.clock = clock
@@ -155,7 +155,7 @@ class World:
         return WatchWorker(tools)
 
     async def step(self, worker: WatchWorker) -> None:
-        """Let the worker do what is due, and tell what is due to be told."""
+        """Let the worker run due watches and deliver due notices."""
         await worker._work()
         await worker._tools.notices.deliver_due()
 
@@ -276,7 +276,7 @@ async def test_three_failures_pause_a_watch_and_tell_it_once(world: World) -> No
 
 
 async def test_a_defect_fails_its_run_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other watches go on, and the log has the error."""
+    """Other watches continue, and the error is logged."""
     await world.add()
     worker = world.worker()
     await world.complete(worker, 1)
@@ -336,7 +336,7 @@ async def test_a_comparison_that_is_given_up_ends_its_thread(world: World, monke
 
 
 async def test_an_unreadable_question_fails_its_run_alone(world: World) -> None:
-    """The other watches go on, and three failures pause it as they pause any watch."""
+    """Other watches continue. Three failures pause the watch like any other."""
     await world.add()
     world.clock.now += 1
     request = ResearchRequest(query="What is the toll on the tunnel?", depth="deep")
@@ -443,7 +443,7 @@ async def test_a_defect_of_a_sender_is_tried_again(world: World, monkeypatch: py
 
 
 async def test_a_notice_that_cannot_be_read_is_given_up(world: World) -> None:
-    """After as many attempts as any other, and others are told meanwhile."""
+    """It is given up after the usual number of attempts, and other notices are delivered meanwhile."""
     for watch_id in "ab":
         request = ResearchRequest(query="What is the toll on the bridge?", depth="deep")
         await world.store.add(dtos.NewWatch(watch_id, request, DAY, webhook=HOOK), MANY)
@@ -493,7 +493,7 @@ async def test_watches_of_unknown_callers_do_not_run_and_are_not_told(
 
 
 async def test_a_delivery_that_has_begun_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that whoever waits for a run may end the process behind it."""
+    """The process may end after its run, so a started delivery is finished first."""
     await world.add()
     watch = await world.store.claim("t", 60.0)
     assert watch is not None
@@ -563,7 +563,7 @@ async def test_a_worker_makes_the_runs_of_selected_watches_alone(world: World, m
 
 
 async def test_a_budget_pauses_a_watch(world: World) -> None:
-    """The run that reaches it is the last one."""
+    """The run that exceeds the budget is the last one."""
     world.runs.cost_usd = 0.6
     await world.add(max_cost_usd=1.0)
     worker = world.worker()
@@ -601,10 +601,10 @@ async def test_mail_tells_the_same_as_the_webhook(world: World) -> None:
 
 
 @pytest.mark.parametrize("error", [StoreUnavailableError(), ZeroDivisionError()])
-async def test_a_store_that_fails_is_waited_for(
+async def test_the_worker_waits_for_a_failed_store(
     world: World, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """The loop goes on when it is back, even after a defect."""
+    """The loop continues when the store is back, even after a defect."""
     monkeypatch.setattr(watch_worker, "POLL_S", 0.01)
     failures = [error, error]
     claim = world.store.claim
@@ -644,8 +644,8 @@ def test_a_run_reads_first_what_the_last_one_quoted() -> None:
     assert len(select_pages((), many, are_all=False).urls) == dtos.MAX_READ_AGAIN
 
 
-def test_a_report_has_what_is_left_of_the_budget() -> None:
-    """It reads the pages itself, searches beside them, and takes nothing from the store."""
+def test_a_report_gets_the_rest_of_the_budget() -> None:
+    """The report reads pages and searches within the remaining budget, and takes nothing from the store."""
     request = ResearchRequest(query="What is the toll?", depth="report")
     watch = dtos.ClaimedWatch(
         1, "t", "a", request, DAY, 2, is_asked=False, created_at=0.0, now=0.0, cost_usd=0.75, max_cost_usd=1.0

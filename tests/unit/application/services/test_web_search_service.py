@@ -1,4 +1,4 @@
-"""What other modules get: answers, errors of one family, and a log that tells neither words nor secrets."""
+"""The public search service: answers, one family of errors, and a log without texts or secrets."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ async def test_a_defect_of_a_provider_is_an_error_of_the_family(caplog: pytest.L
     assert "KeyError" in caplog.text
 
 
-async def test_a_provider_that_is_not_cancelled_cannot_cancel() -> None:
-    """A CancelledError that a provider raises by itself is its defect, and no end of the search that nobody asked for."""
+async def test_a_cancelled_error_of_a_provider_is_an_error() -> None:
+    """A CancelledError raised by the provider itself is a defect, and does not cancel the caller."""
 
     class Cancelled(FakeWebSearch):
         async def search(self, request: WebSearchRequest) -> WebSearchResponse:
@@ -85,8 +85,8 @@ async def test_a_provider_that_is_not_cancelled_cannot_cancel() -> None:
 
 
 @for_each("wrong", [QUERY, None, {"query": QUERY}])
-async def test_what_is_no_request_is_refused_with_the_remedy(wrong: Any) -> None:
-    """A program that passes the question itself is told what to pass."""
+async def test_an_invalid_request_is_refused_with_the_remedy(wrong: Any) -> None:
+    """A caller that passes a string is told which type to pass."""
     service = WebSearchService(FakeWebSearch())
     with pytest.raises(TypeError, match=r"pass WebSearchRequest\(query=…\)"):
         await service.search(wrong)
@@ -95,7 +95,10 @@ async def test_what_is_no_request_is_refused_with_the_remedy(wrong: Any) -> None
 
 
 async def test_two_event_loops_cannot_search_at_once() -> None:
-    """The second one is told so: it would wait for ever. When the searches of the first have ended, it can search."""
+    """A second event loop gets an error instead of waiting for ever.
+
+    It can search after the first one's searches have ended.
+    """
     provider = FakeWebSearch(FOUND, delay_s={"slow": 60})
     service = WebSearchService(provider)
     first = asyncio.create_task(service.search(search_request("slow")))
@@ -158,7 +161,7 @@ async def test_many_searches_are_bounded() -> None:
 
 
 async def test_cancelling_cancels_all_of_many() -> None:
-    """None goes on."""
+    """All searches are cancelled."""
     provider = FakeWebSearch(delay_s=60)
     search = asyncio.create_task(WebSearchService(provider).search_multi([search_request("a"), search_request("b")]))
     assert await becomes_true(lambda: provider.running == 2, START_TIMEOUT_S)
@@ -184,7 +187,7 @@ async def test_queries_are_logged_only_with_log_queries(
 
 
 async def test_texts_of_results_have_no_control_characters() -> None:
-    """Neither what a terminal obeys nor what turns the order of characters; tabs, line ends and other scripts stay."""
+    """Terminal control characters and bidirectional overrides are removed. Tabs, line ends and other scripts are kept."""
     found = [
         WebSearchResultItem(
             title="A \x1b[2J\x07\x9b31m\u202eevil\u2066 \x00title", url="https://example.org/1", snippet="one\x1b\n\ttwo",
@@ -202,8 +205,8 @@ async def test_texts_of_results_have_no_control_characters() -> None:
     assert second == found[1]
 
 
-async def test_every_text_of_a_result_can_be_sent() -> None:
-    """A provider that names files has names that are not UTF-8, of which no JSON can be made."""
+async def test_every_text_of_a_result_can_be_encoded() -> None:
+    """A file provider may return names that are not valid UTF-8 and cannot be encoded as JSON."""
     half = "caf\udce9"
     found = WebSearchResponse(
         query=QUERY,

@@ -115,7 +115,7 @@ async def test_a_receiver_puts_an_attempt_off_for_a_day_at_most(
 
 
 class DefectiveSender(FakeSender):
-    """Raises at its first message what no sender should."""
+    """Raises an unexpected error at its first message."""
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryReply:
         reply = await super().send(url, headers, body)

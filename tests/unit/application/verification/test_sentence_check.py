@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 
 
 def open_check(sentences: int) -> SentenceCheck:
-    """Return the check of so many sentences of one source, which compares none of them."""
+    """Return the check of this many sentences with one source, without comparing any of them."""
     signal = StopSignal()
     text = "\n\n".join(f"The value {number} is right [1]." for number in range(sentences))
     check = SentenceCheck(read_citations(text, [GivenSource(1, text="x")]), "en", signal)

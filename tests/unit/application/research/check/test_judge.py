@@ -1,4 +1,4 @@
-"""What a model is asked about citations, and what is believed of its answer."""
+"""The judge prompt for citations, and which parts of the answer are accepted."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TestAnswers:
         assert parse_verdicts(text, 1) == [None]
 
     def test_rows_that_are_missing_or_too_many(self) -> None:
-        """Each claim has its own row or none: nothing moves up."""
+        """Each claim has its own row or none, and rows never shift."""
         text = '[[2, "supported"], [5, "supported"], [4, "supported"], [4, "supported"]]'
         assert parse_verdicts(text, 4) == [None, "supported", None, "supported"]
 
@@ -105,7 +105,7 @@ class TestPrompt:
         assert shown == (0, 1)
 
     def test_claim_that_does_not_fit_is_omitted(self) -> None:
-        """What is too long for a prompt is not shown in part: nobody can judge a piece of it."""
+        """A claim that is too long for the prompt is left out, because a part of it cannot be judged."""
         long = CitedClaim(claim="long", quote="x" * MAX_PAIR_CHARS)
         assert build_request("Q?", [CLAIM, long, CLAIM], 32_000)[1] == (0, 2)
         assert len(build_request("Q?", [CLAIM] * 500, 1_000_000)[1]) == MAX_CLAIMS
@@ -114,7 +114,7 @@ class TestPrompt:
         assert 0 < len(few) < 100
 
     async def test_verdicts_come_back_to_their_claims(self) -> None:
-        """Numbers count what was shown; what was not has no verdict. One call for all."""
+        """Numbers refer to the shown claims. A claim that was not shown has no verdict. One call judges all."""
         llm = FakeLLM(['[[1, "supported"], [2, "unsupported"]]'])
         long = CitedClaim(claim="long", quote="x" * MAX_PAIR_CHARS)
         said = await LLMCitationJudge(llm).judge("Q?", [CLAIM, long, CLAIM])

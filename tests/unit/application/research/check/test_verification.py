@@ -48,8 +48,8 @@ async def verified(judge: FakeCitationJudge, *, seconds: float = FOREVER_S) -> V
     return await verify(verification, ANSWER, citations, lambda citations, pending: None)
 
 
-async def test_the_model_has_the_last_word_where_it_may() -> None:
-    """Another wording is lifted, a changed port is partial at most, and what stands there word for word is not asked about."""
+async def test_the_models_verdict_is_final_within_its_limits() -> None:
+    """A paraphrase can become supported, a changed port at most partial, and a verbatim quote is not sent to the model."""
     judge = FakeCitationJudge("supported")
     done = await verified(judge)
     words = CitationChecker(SOURCES, "en").check(ANSWER).citations
@@ -91,7 +91,7 @@ async def test_without_a_judge_the_words_decide(judge: FakeCitationJudge, said: 
 
 
 async def test_a_failed_call_counts() -> None:
-    """What was paid for is told."""
+    """The cost of a failed call is reported."""
     done = await verified(FakeCitationJudge(error=LLMTimeoutError(spent=Spending(calls=2, prompt_tokens=70))))
     assert (done.spent.calls, done.spent.tokens) == (2, 70)
 
@@ -106,7 +106,7 @@ async def test_no_judgment_near_the_deadline() -> None:
 
 
 async def test_missing_verdicts_are_counted() -> None:
-    """Where some have no verdict, those of the words stay for them, and `degraded` says for how many."""
+    """Claims without a verdict of the model keep their lexical verdict, and `degraded` counts them."""
 
     def one(claim: CitedClaim) -> ModelVerdict | None:
         return "unsupported" if "purged" in claim.claim else None
@@ -125,7 +125,7 @@ async def write_judged(
 
 
 class Watching(FakeCitationJudge):
-    """Notes what the reader had seen when it was asked."""
+    """Records what the client had received when the judge was called."""
 
     def __init__(self, seen: list[str]) -> None:
         super().__init__("supported", spent=Spending(calls=1, prompt_tokens=10, cost_usd=0.5))
@@ -137,8 +137,8 @@ class Watching(FakeCitationJudge):
         return await super().judge(question, claims)  # type: ignore[arg-type]
 
 
-async def test_the_text_is_there_before_it_is_judged() -> None:
-    """Tokens do not wait for the judge; what it cost is counted with the writer's."""
+async def test_the_text_is_sent_before_it_is_judged() -> None:
+    """Tokens do not wait for the judge. Its cost is added to the writer's."""
     seen: list[str] = []
     judge = Watching(seen)
     writer = FakeSynthesizer(ANSWER, spent=Spending(calls=1, prompt_tokens=5, cost_usd=0.25))
@@ -148,8 +148,8 @@ async def test_the_text_is_there_before_it_is_judged() -> None:
     assert written.checked.citations[CHANGED].verdict == "partial"
 
 
-async def test_quotes_in_the_place_of_a_model_are_not_judged() -> None:
-    """Where the model failed and quotes stand in, no second call is tried."""
+async def test_fallback_quotes_are_not_judged() -> None:
+    """If the model failed and quotes replace its text, no second call is made."""
     judge = FakeCitationJudge("unsupported")
     failing, fallback = FakeSynthesizer(error=LLMTimeoutError()), FakeSynthesizer(ANSWER, name="quotes")
     written = await write_judged(judge, failing, fallback=fallback)
@@ -200,8 +200,11 @@ async def test_a_judge_that_is_late_for_a_repeated_answer_is_paid_once() -> None
 
 
 @in_virtual_time
-async def test_what_was_asked_about_a_text_that_was_taken_back_is_counted_and_asked_no_more() -> None:
-    """The writer fails after some sentences, and quotes stand in: the call so far is paid for, and no other one is made."""
+async def test_a_judge_call_about_a_discarded_text_is_counted_and_not_repeated() -> None:
+    """The writer fails after some sentences, and quotes replace them.
+
+    The finished judge call is paid for, and no other is made.
+    """
     text = " ".join(f"The service number {number} listens on port {number} [1]." for number in range(100, 160))
     judge = FakeCitationJudge("unsupported", delay_s=0.1, spent=Spending(calls=1, cost_usd=0.5))
     writer = SlowWords(text, fail_after=16, error=LLMBudgetError())

@@ -14,7 +14,7 @@ QUESTION = "How does asyncio schedule tasks and what are the limits of threads?"
 
 
 async def test_the_models_questions_are_taken() -> None:
-    """Three good lines are the plan, in their order, and their cost is told."""
+    """Three valid lines become the plan in their order, and their cost is reported."""
     llm = FakeLLM(["Question: one thing\nQuestion: other thing\nQuestion: third matter\nQuestion: fourth matter"])
     made = await plan(QUESTION, "en", llm)
     assert made.questions == ("one thing", "other thing", "third matter")
@@ -62,7 +62,7 @@ async def test_no_model_no_call() -> None:
     ],
 )
 async def test_decomposition_gives_three_searches_and_the_question_first(question: str) -> None:
-    """Signs without words and the longest question that is allowed, too."""
+    """This includes questions without words and questions of the maximal length."""
     made = await plan(question, "en", None)
     assert made.questions[0] == question
     assert len(set(made.questions)) == 3

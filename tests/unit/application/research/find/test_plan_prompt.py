@@ -47,7 +47,7 @@ def test_no_answer_breaks_the_parser(answer: str) -> None:
 
 
 def test_the_prompt_names_the_form_that_the_parser_reads() -> None:
-    """Prompt and parser stand beside each other and must agree."""
+    """The prompt describes the format that the parser reads."""
     assert '"Question:"' in PROMPT
     assert parse_questions("Question: as the prompt asks", QUESTION, "en") == ["as the prompt asks"]
 

@@ -100,7 +100,7 @@ async def took(wait: Awaitable[object]) -> float:
 
 
 async def test_the_next_best_page_replaces_one_that_cannot_be_read() -> None:
-    """The limit counts pages that are read; each address is asked for once, and each has its event."""
+    """The limit counts read pages. Each address is requested once, and has one event."""
     reader = ScriptedReader(dict.fromkeys(urls("b", "c", "d"), "Text."))
     pages, counts, events = await collected(reader, urls("a", "b", "c", "d"), 2)
     assert pages == urls("b", "c")
@@ -154,7 +154,7 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
         taken = being_read.take_pages()
         await being_read.finish({2})
         assert being_read.take_pages() is taken
-        await being_read.store_taken()  # nothing has come since
+        await being_read.store_taken()  # no page has been read since
         counts = reads.end()
     assert [(source.index, source.url, source.text, source.text_kind) for source in taken] == [
         (1, sources[0].url, "Late.", "page"),
@@ -200,7 +200,7 @@ async def test_further_pages_are_bounded_and_none_is_read_where_none_is_wanted(l
 
 
 async def test_a_cited_page_is_waited_for_once_the_text_is_there() -> None:
-    """It is read if nobody has begun to, and what is awaited is only what is cited."""
+    """If nothing has requested the page yet, it is read now. Only cited pages are waited for."""
     reader = ScriptedReader(dict.fromkeys(urls("a", "b"), "Text."))
     async with page_reads(reader, [], 1) as reads:
         await reads.collect(urls("a"))
@@ -211,7 +211,10 @@ async def test_a_cited_page_is_waited_for_once_the_text_is_there() -> None:
 
 @in_virtual_time
 async def test_a_page_that_had_its_time_is_not_waited_for_again() -> None:
-    """A page that only the text's end cites has a share of the time, each page has its time once, none passes the deadline."""
+    """A page that only the end of the text cites gets a share of the time.
+
+    Each page is waited for once, and never beyond the deadline.
+    """
     reader = ScriptedReader({})
     async with page_reads(reader, [], 2, SOON_S) as reads:
         await reads.collect(urls(HANGS))
@@ -225,8 +228,8 @@ async def test_a_page_that_had_its_time_is_not_waited_for_again() -> None:
         assert await took(reads.wait_for(urls(HANGS))) == 0.0
 
 
-async def test_of_a_long_page_the_passages_that_fit_the_question_are_stored() -> None:
-    """The event tells the length of the page."""
+async def test_only_relevant_passages_of_a_long_page_are_stored() -> None:
+    """The event has the length of the page."""
     filler = "\n\n".join(f"Paragraph {at} tells of sheds, fences and lawns, and what they cost." for at in range(2000))
     reader = ScriptedReader({urls("a")[0]: f"{filler}\n\nThe water is 48 degrees warm.\n\n{filler}"})
     events: list[Any] = []
@@ -248,8 +251,10 @@ async def test_of_a_long_page_the_passages_that_fit_the_question_are_stored() ->
         (None, 0, "deep", 0),
     ],
 )
-def test_the_request_goes_before_the_setting(setting: int | None, wish: int | None, depth: str, limit: int) -> None:
-    """Pages before the writing: what the request says, else READ_PAGES, else three of a quick answer and four of a deep one."""
+def test_the_request_overrides_the_setting(setting: int | None, wish: int | None, depth: str, limit: int) -> None:
+    """The number of pages comes from the request, else from READ_PAGES, else it is three for a shallow and four for a
+    deep answer.
+    """
     assert ReadOptions(pages=setting).get_page_limit(make_run([], depth, wish).request) == limit
 
 

@@ -32,7 +32,7 @@ async def test_a_line_needs_a_word_of_the_question_or_a_name_of_a_passage() -> N
 
 
 async def test_addresses_operators_and_bangs_are_refused() -> None:
-    """A page that gives orders to the model chooses neither where it is searched nor what is sent there."""
+    """A page with instructions for the model cannot choose the site of a search or what is sent to it."""
     refused = (
         "waterfall site:evil.example",
         "!g waterfall",
@@ -44,7 +44,7 @@ async def test_addresses_operators_and_bangs_are_refused() -> None:
 
 
 async def test_the_call_is_small_whatever_was_found() -> None:
-    """At most 1,200 tokens go in and 100 come out, and text of pages stands between two fence lines."""
+    """The call has at most 1,200 input and 100 output tokens, and page text is between two fence lines."""
     text, title = "Zimbabwe has falls. " * 500, "River " * 40
     long = [RIVER.model_copy(update={"index": number, "text": text, "title": title}) for number in range(30)]
     llm = FakeLLM(["Query: waterfall"])
@@ -55,7 +55,7 @@ async def test_the_call_is_small_whatever_was_found() -> None:
 
 
 async def test_a_failing_model_adds_nothing() -> None:
-    """The rules go on without it, and `degraded` says why."""
+    """The rules continue without the model, and `degraded` gives the reason."""
     made = await ask_for_queries(
         partial(ask_model, FakeLLM([LLMConnectionError()])),
         QUESTION,
@@ -72,7 +72,7 @@ async def test_a_failing_model_adds_nothing() -> None:
 
 
 async def test_a_model_is_done_when_it_says_so() -> None:
-    """Prose without a query is neither a query nor an end."""
+    """Text without a query neither adds a query nor ends the rounds."""
     for text, is_done in (("Query: none", True), ("None", True), ("Let me think about it.", False)):
         made = await ask_for_queries(
             partial(ask_model, FakeLLM([text])),

@@ -86,7 +86,10 @@ async def test_all_questions_are_searched_at_the_same_time() -> None:
 
 
 async def test_one_of_three_failing_is_degraded_not_an_error() -> None:
-    """Two answers serve; the third stands in `degraded`, is counted, and says until when."""
+    """Two answers are enough.
+
+    `degraded` names the third search and until when it is blocked, and its request is counted.
+    """
     found, _ = await run(Scripted({"bad": WebSearchBlockedError("all blocked", retry_after_s=9)}), "one", "bad", "two")
     assert len(found.answers) == 2
     assert found.degraded[0].component == "search/2"
@@ -109,8 +112,8 @@ async def test_results_at_the_deadline_are_used() -> None:
     assert provider.running == 0
 
 
-async def test_a_search_that_the_caller_ended_is_no_failure() -> None:
-    """Whoever asks to write with what is there expects unfinished searches; they are counted, for they were sent."""
+async def test_a_search_that_the_caller_stopped_is_no_failure() -> None:
+    """A request to write now stops unfinished searches. They were sent, so they are counted."""
     early_finish = EarlyFinish()
     early_finish.ask()
     found = await search_questions(
@@ -154,7 +157,7 @@ async def test_cancelling_leaves_nothing_running() -> None:
     ],
 )
 def test_questions_for_the_latest(question: str, wanted: bool) -> None:
-    """A question that asks for the newest and names no time of its own."""
+    """The question asks for the newest information and has no date."""
     assert wants_latest(question) is wanted
 
 
@@ -192,7 +195,7 @@ async def test_no_news_of_the_month_means_searching_all() -> None:
     ],
 )
 def test_only_the_documents_provider_names_documents(provider: str, kept: list[str]) -> None:
-    """A result of the web with such an address would make the reader open a file; what is no address is no source at all."""
+    """A web result with a document address would make the reader open a file. A result without an address is no source."""
     urls = (
         "https://a.example/1",
         "doc:notes/a.md",
@@ -227,8 +230,8 @@ def test_one_address_stands_once_with_its_longest_text() -> None:
     assert [item.snippet for item in fused] == ["longer text"]
 
 
-def test_raw_results_stand_beside_the_numbers() -> None:
-    """`raw_results[n - 1].content` is the text that quotes of source n point into."""
+def test_raw_results_have_the_order_of_the_source_numbers() -> None:
+    """`raw_results[n - 1].content` is the text that quotes of source n refer to."""
     sources, raw = number_sources(fuse_results([answer("https://a.test/", "https://b.test/")], 10))
     assert [source.index for source in sources] == [1, 2]
     assert all(raw[source.index - 1].content == source.text for source in sources)

@@ -1,4 +1,4 @@
-"""The answer alone, without what a model says beside it."""
+"""Cleaning keeps only the answer of a model's output."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TEMPLATE_PARTS = (
     ],
 )
 def test_reasoning_and_fences_are_removed(text: str, answer: str) -> None:
-    """Reasoning of every kind of model, a fence around the whole, signs that nobody sees; all else stays."""
+    """Reasoning of every kind of model, an outer fence and invisible characters are removed. Everything else is kept."""
     assert strip_reasoning(text) == answer
 
 

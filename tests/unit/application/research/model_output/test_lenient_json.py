@@ -17,7 +17,7 @@ ROWS = st.lists(st.one_of(st.lists(SCALARS), st.dictionaries(PLAIN, SCALARS)), m
 
 @given(ROWS)
 def test_valid_json_is_read(rows: list[object]) -> None:
-    """What is well-formed comes back as it is."""
+    """Well-formed JSON is read unchanged."""
     assert read_values(json.dumps(rows, ensure_ascii=False)) == [rows]
 
 
@@ -70,7 +70,7 @@ def test_complete_values_of_cut_json_are_read(rows: list[object], data: st.DataO
     ],
 )
 def test_invalid_json_is_repaired(text: str, value: object) -> None:
-    """Each habit of models, and what is meant by it."""
+    """Each usual mistake of models is read as it was meant."""
     assert read_values(text) == [value]
 
 
@@ -88,13 +88,13 @@ def test_invalid_json_is_repaired(text: str, value: object) -> None:
     ],
 )
 def test_json_without_end_is_read(text: str, whole: list[object], cut: list[object]) -> None:
-    """What is whole is kept; with `cut` also what was begun, as far as its own parts are whole."""
+    """Complete values are kept. With `cut`, incomplete values are kept too, with their complete parts."""
     assert read_values(text) == whole
     assert read_values(text, incomplete=True) == cut
 
 
 def test_too_deep_values_are_skipped() -> None:
-    """Brackets that go on for ever are given up, and reading begins anew behind them."""
+    """Endlessly nested brackets are skipped, and reading continues after them."""
     assert read_values("[" * 3 * MAX_DEPTH + "'a'" + "]" * 3 * MAX_DEPTH + "[{'b': 1}]")[-1] == [{"b": 1}]
 
 

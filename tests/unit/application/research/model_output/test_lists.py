@@ -44,7 +44,7 @@ def test_every_label_is_a_prefix(label: str) -> None:
     ],
 )
 def test_line_without_prefix_has_no_item(line: str) -> None:
-    """A line is an item of the stream only where a known word and a colon stand before it."""
+    """A streamed line is an item only if it begins with a known word and a colon."""
     assert read_line(line) is None
 
 

@@ -98,6 +98,6 @@ def test_other_values_are_none(value: object) -> None:
 
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.text("0123456789.,/%+- eE", max_size=90)))
 def test_numbers_are_finite(value: object) -> None:
-    """Whatever comes in, nothing endless comes out."""
+    """Any input gives finite numbers."""
     number = read_number(value)
     assert number is None or math.isfinite(number)

@@ -68,7 +68,7 @@ def test_text_around_rows_is_ignored(text: str) -> None:
 
 
 def test_ampersand_in_json_is_kept() -> None:
-    """In well-formed JSON a title keeps what it says."""
+    """Titles in well-formed JSON are kept unchanged."""
     assert read_rows('[[1, "R&amp;D &quot;x&quot;", 7]]') == [[1, "R&amp;D &quot;x&quot;", 7]]
 
 
@@ -95,7 +95,7 @@ def test_rows_are_bounded() -> None:
     ],
 )
 def test_lines_are_rows_without_json(text: str, rows: list[object]) -> None:
-    """Tables and separated values; prose with numbers in it is none of these."""
+    """Tables and separated values are rows. Prose with numbers is not."""
     assert read_rows(text) == rows
 
 

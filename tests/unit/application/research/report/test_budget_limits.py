@@ -1,4 +1,4 @@
-"""A report within a budget: what is left is planned so that an answer is still written, and the answer says what it lacks."""
+"""A report within a budget: enough is reserved for writing, and the answer names what it lacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def limited(model: ReportModel, **limits: object) -> ResearchResponse:
 
 @for_each("calls", [0, 1, 2, 3, 5, 8, 10])
 async def test_call_limit_is_respected_and_a_report_is_returned(calls: int) -> None:
-    """`max_llm_calls` is never passed; a cited report comes all the same, and says which stages gave way."""
+    """`max_llm_calls` is never exceeded. The report still has citations, and names the stages that were skipped."""
     model = ReportModel()
     answer = await limited(model, max_llm_calls=calls)
     assert len(model.asked) <= calls
@@ -59,7 +59,7 @@ async def test_sufficient_limit_leaves_nothing_out() -> None:
 
 
 async def test_a_budget_without_room_for_a_round_stops_the_rounds() -> None:
-    """The call of a round gives way to the text: `stopped` says so, and nothing is searched further."""
+    """The call of a round is given up in favour of the text. `stopped` says so, and there is no further search."""
     once, model = Web(some_pages()), ReportModel()
     await World(once, ReportModel()).events(rounds=0, max_llm_calls=3)
     web = Web(some_pages())
@@ -89,7 +89,9 @@ async def test_rounds_that_a_time_limit_left_out_are_made_without_it(tmp_path: P
 
 
 async def test_cost_limit_is_respected() -> None:
-    """`max_cost_usd`: nobody asks for what cannot be paid; the text is written by the model as long as it can be paid."""
+    """`max_cost_usd`: calls that cannot be paid for are not made, and the model writes the text as long as it is
+    affordable.
+    """
     dear = await limited(ReportModel(), max_cost_usd=0.03)
     assert dear.metadata.cost_usd is not None
     assert dear.metadata.cost_usd <= 0.03
@@ -100,7 +102,7 @@ async def test_cost_limit_is_respected() -> None:
 
 
 async def test_cost_limit_requires_prices() -> None:
-    """A limit that nobody could keep is refused, with the setting to set."""
+    """A cost limit without prices is refused with the name of the setting."""
     with pytest.raises(PriceUnknownError, match="LLM_PROVIDERS"):
         await World(Web(some_pages()), ReportModel()).events(max_cost_usd=1.0)
 
@@ -108,7 +110,7 @@ async def test_cost_limit_requires_prices() -> None:
 @pytest.mark.parametrize("delay_s", [0.3, 30.0])
 @in_virtual_time
 async def test_time_limit_is_respected(delay_s: float) -> None:
-    """`max_seconds` with a model that is too slow: an answer before the time is over, from what is there by then."""
+    """`max_seconds` with a slow model: the answer is ready in time, from what was found so far."""
     answer = await limited(ReportModel(delay_s=delay_s), max_seconds=1.5)
     assert asyncio.get_running_loop().time() < 1.5
     assert answer.citations

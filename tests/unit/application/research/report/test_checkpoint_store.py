@@ -35,7 +35,7 @@ class FailingStore(MemoryResearchStore):
 async def test_what_is_stored_is_read_while_nothing_can_be_written(
     hangs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk still has what was paid for. One write is tried; a store that does not answer is not asked again."""
+    """A full disk can still be read. One write is tried, and a store that does not answer is not called again."""
     monkeypatch.setattr(checkpoint_store, "STORE_TIMEOUT_S", 0.05)
     store = FailingStore()
     store.hangs = hangs

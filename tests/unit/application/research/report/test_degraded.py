@@ -1,4 +1,4 @@
-"""What a report says of itself is true: counts, costs, cuts, what was left out, and what came from the store."""
+"""A report describes itself correctly: counts, costs, cuts, omissions, and stored parts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_what_the_limits_left_out_is_no_part_of_the_text(language: str) ->
 
 
 async def test_failed_ranking_counts_its_results() -> None:
-    """Eight results, no marks: keywords decide, and number and reason stand in `degraded`, and not in the text."""
+    """Without marks, keywords rank the eight results. `degraded`, not the text, has the number and the reason."""
     answer = answer_of(await World(Web(some_pages(8)), ReportModel(failing={"rank": LLMConnectionError()})).events())
     assert "without the language model" not in answer.synthesis
     assert any(entry.reason.startswith("stand_in: 8 of 8 results") for entry in answer.degraded)
@@ -76,7 +76,7 @@ async def test_complete_report_adds_no_message() -> None:
 
 
 async def test_timed_out_stage_is_reported_and_report_is_not_stored(tmp_path: Path) -> None:
-    """A ranking that was late: the text says so, and the next run makes the report anew."""
+    """After a late ranking the text says so, and the next run makes the report again."""
     late = World(Web(some_pages()), ReportModel(delays={"rank": NEVER_S}), store(tmp_path))
     answer = answer_of(await late.events(max_seconds=1.0))
     assert get_messages("en").late in answer.synthesis
@@ -86,20 +86,22 @@ async def test_timed_out_stage_is_reported_and_report_is_not_stored(tmp_path: Pa
 
 
 async def test_hanging_summary_does_not_delay_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text is there and needs no summary: the answer comes, and says that they are missing."""
+    """The text needs no summary, so the answer is returned, and says that the summaries are missing."""
     monkeypatch.setattr(pipeline, "SUMMARY_WAIT_S", 0.05)
     model = ReportModel(delays={"summarize": NEVER_S})
     answer = answer_of(await asyncio.wait_for(World(Web(some_pages()), model).events(), PATIENCE_S))
     assert answer.synthesis.startswith(model.text)
     assert any(entry.reason.startswith("unfinished: 5 summaries") for entry in answer.degraded)
-    assert answer.metadata.llm_calls == len(model.asked)  # they were begun, so they may have to be paid
+    assert answer.metadata.llm_calls == len(model.asked)  # the calls were started, so they may cost something
 
 
 # --- cuts -----------------------------------------------------------------------------------------------------------------
 
 
 async def test_cut_page_is_reported() -> None:
-    """Twice as long as what is held: about half of its tokens count as truncated, and `degraded` names the page."""
+    """For a page twice as long as the limit, about half of its tokens count as truncated, and `degraded` names the
+    page.
+    """
     pages = some_pages(1)
     text = "Heat pumps move heat in winter. " * (2 * MAX_SOURCE_CHARS // 32)
     answer = answer_of(await World(Web(pages, texts=dict.fromkeys(pages, text))).events())
@@ -108,7 +110,7 @@ async def test_cut_page_is_reported() -> None:
 
 
 async def test_partial_summaries_are_reported() -> None:
-    """A small context: what the summaries do not know of their pages counts as truncated."""
+    """With a small context, the part of the pages that summaries did not see counts as truncated."""
     pages = some_pages(5)
     texts = {url: f"{title}. " + f"Heat pumps of {title} move heat. " * 900 for url, title in pages.items()}
     options = ReportOptions(context_tokens=4000, max_tokens=500)
@@ -133,7 +135,7 @@ async def test_filters_reach_every_search() -> None:
 
 
 async def test_requested_region_is_searched() -> None:
-    """language pt-BR: what is Portuguese is searched as pt-BR, what is English as English."""
+    """With language pt-BR, Portuguese queries are searched as pt-BR and English ones as English."""
     queries = "ЗАПРОС: como funcionam as bombas de calor no inverno\nЗАПРОС: how do the heat pumps work in the winter"
 
     class Portuguese(ReportModel):
@@ -146,7 +148,7 @@ async def test_requested_region_is_searched() -> None:
 
 
 async def test_query_of_unknown_language_is_searched_in_all() -> None:
-    """Two languages are possible and the words tell nothing: no engine is told a wrong one."""
+    """If the words fit two languages, the engine gets no language."""
 
     class Names(ReportModel):
         def _answer(self, stage: str, request: LLMRequest) -> str:  # type: ignore[override]
@@ -159,8 +161,8 @@ async def test_query_of_unknown_language_is_searched_in_all() -> None:
 
 @pytest.mark.parametrize("pages", [1, 20])
 async def test_any_number_of_pages_makes_a_report(pages: int) -> None:
-    """REPORT_PAGES 1 and 20: so many are read, in a further round at most as many again, and the text is written from five at
-    most.
+    """With REPORT_PAGES 1 and 20, this many pages are read, at most as many again in a further round, and at most five
+    are used for the text.
     """
     finds = lambda query: list(some_pages(30))[(10 if "cost" in query else 20 if "cold" in query else 0) :]  # noqa: E731
     web = Web(some_pages(30), finds)
@@ -175,7 +177,9 @@ async def test_any_number_of_pages_makes_a_report(pages: int) -> None:
 
 @pytest.mark.parametrize("more", [{}, {"sources": ["web"]}])
 async def test_failure_of_all_given_pages_is_an_error(more: dict[str, object]) -> None:
-    """No page of the person's could be read, and nobody else answered: that is the reader's error, not "nothing found"."""
+    """If no given page can be read and there is no other source, the reader's error is raised instead of "nothing
+    found".
+    """
     mine = ["https://mine.example/one", "https://mine.example/two"]
     events = await World(Web({}, walled=mine, down=True), ReportModel()).events(urls=mine, **more)
     last = events[-1]
@@ -203,7 +207,7 @@ async def test_failed_writer_is_reset_and_replayed_with_its_reset(tmp_path: Path
 
 
 async def test_replay_has_its_resets(tmp_path: Path) -> None:
-    """A model's own reset half-way is an event like others: told again in its place, and the text is what came after it."""
+    """A reset in the middle of a text is replayed at its place, and the text consists of the later tokens."""
     from modules.llm_platform.domain.dtos.llm_dtos import LLMReset
 
     class Restarting(ReportModel):
@@ -240,13 +244,13 @@ async def test_shown_plan_is_searched(tmp_path: Path) -> None:
 
 
 async def test_plan_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that hangs: the question is taken apart without it, and the plan says so."""
+    """If the model hangs, rules decompose the question, and the plan says so."""
     monkeypatch.setattr(planner, "PLAN_TIMEOUT_S", 0.05)
     service = World(Web(some_pages()), ReportModel(delays={"plan": NEVER_S})).service()
     plan = await asyncio.wait_for(service.plan(PlanRequest(query=QUESTION)), PATIENCE_S)
     assert plan.questions
     assert plan.planner == "decomposition"
-    assert plan.spent == Spending(calls=1, cost_usd=None, is_cost_cut_off=True)  # nobody will ever tell how much
+    assert plan.spent == Spending(calls=1, cost_usd=None, is_cost_cut_off=True)  # the number will never be known
     assert plan.degraded[0].reason.startswith("timeout")
 
 
@@ -254,7 +258,7 @@ async def test_plan_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_metadata_counts_calls_tokens_dollars_and_searches() -> None:
-    """Each call of the model counts once with what it told; each request to a provider once; a failed one too."""
+    """Each model call counts once with its reported tokens, and each provider request once, including failures."""
     model, web = ReportModel(), Web(some_pages())
     metadata = answer_of(await World(web, model).events()).metadata
     calls = len(model.asked)
@@ -275,7 +279,7 @@ async def test_metadata_counts_calls_tokens_dollars_and_searches() -> None:
 
 @in_virtual_time
 async def test_latency_counts_from_the_request() -> None:
-    """The answer's own time, looking into the store included: what the parts took at least, and no more than all took."""
+    """The latency includes the store lookup. It is at least the time of the parts, and at most the total time."""
 
     class Slow(NoResearchStore):
         async def get(self, *asked: Any) -> None:

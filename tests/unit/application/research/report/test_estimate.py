@@ -1,4 +1,4 @@
-"""The estimate of a plan is at least what a report over it takes, whatever it may do."""
+"""The estimate of a plan is an upper bound of what its report may cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GIVEN = [f"https://given{number}.example/" for number in range(7)]
 )
 @pytest.mark.parametrize("has_model", [True, False])
 async def test_a_report_takes_at_most_what_the_plan_says(fields: dict[str, object], has_model: bool) -> None:
-    """Searches, pages, calls, tokens and dollars; `fields` are those of the request."""
+    """The bound covers searches, pages, calls, tokens and dollars. `fields` are those of the request."""
     model = ReportModel(text=REWORDED) if has_model else None
     world = World(Web(some_pages(12)), model, price=lambda prompt, completion: (prompt + 4 * completion) / 1e6)
     estimate, questions = await estimated(world, **fields)
@@ -38,7 +38,7 @@ async def test_a_report_takes_at_most_what_the_plan_says(fields: dict[str, objec
 
 
 async def test_one_more_question_is_told() -> None:
-    """`per_question` is the difference that one more sub-question makes; the time is that of the server."""
+    """`per_question` is the cost of one more sub-question. The time limit is the server's."""
     world = World(Web(some_pages()), ReportModel(), options=ReportOptions(timeout_s=600, query_languages=("en", "de")))
     estimate, _ = await estimated(world)
     assert (estimate.per_question.searches, estimate.per_question.pages) == (2, 0)
@@ -59,7 +59,7 @@ async def test_addresses_alone_are_not_searched_for() -> None:
 
 
 async def test_summaries_that_choose_no_pages_are_not_ranked() -> None:
-    """A report is written from up to five pages, and from all addresses of its request: nobody ranks these by summaries."""
+    """A report uses up to five pages, and all addresses of its request, so summaries need not be ranked."""
     calls = []
     for pages, urls in ((5, []), (6, []), (6, GIVEN)):
         world = World(Web(some_pages(12)), ReportModel(), options=ReportOptions(pages=pages), stages=("plan", "rank"))
@@ -69,7 +69,7 @@ async def test_summaries_that_choose_no_pages_are_not_ranked() -> None:
 
 
 async def test_stages_without_a_model_take_no_calls() -> None:
-    """A slow model plans, searches and writes. The report is whole: nobody expected scores from it."""
+    """A slow model only plans, searches and writes. The report is still complete, because no ranking was expected."""
     model = ReportModel(text=REWORDED)
     stages: tuple[LLMStage, ...] = ("plan", "queries", "write", "judge")
     world = World(Web(some_pages(12)), model, options=ReportOptions(pages=8), stages=stages)

@@ -1,4 +1,4 @@
-"""What a report makes of everything that can go wrong beside it: stores, defects, hostile results, readers that hang."""
+"""Faults during a report: stores, defects, hostile results, and hanging readers."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ async def test_failing_store_does_not_fail_the_report() -> None:
 
 
 class SlipError(RuntimeError):
-    """What nobody expects."""
+    """An unexpected error."""
 
 
 @for_each("stage", STAGES)
 async def test_defect_of_a_model_is_raised_unchanged(stage: LLMStage) -> None:
-    """Never a group of exceptions; what runs beside it ends."""
+    """A defect is not wrapped in an exception group, and concurrent work is cancelled."""
     world = World(Web(some_pages(12)), ReportModel(failing={stage: SlipError("slip")}, text=REWORDED))
     with pytest.raises(SlipError):
         await world.events()
@@ -126,7 +126,7 @@ async def test_defect_of_a_reader_is_raised_unchanged() -> None:
 
 @in_virtual_time
 async def test_hanging_searches_raise_a_timeout() -> None:
-    """Nothing there to write from: 503 timeout, before the time is over, and no search goes on behind it."""
+    """Without any result, the report raises a 503 timeout in time, and cancels all searches."""
     web = HangingWeb(searches=True)
     events = await World(web, ReportModel()).events(max_seconds=1.5)
     assert asyncio.get_running_loop().time() <= 1.5
@@ -150,7 +150,7 @@ async def test_a_report_over_pages_names_the_limit_that_ended_it() -> None:
 
 @in_virtual_time
 async def test_one_hanging_search_is_cut_at_the_search_deadline() -> None:
-    """The others are ranked by the model meanwhile; the late one is counted and named as what it is."""
+    """The other results are ranked meanwhile. The late search is counted and named."""
 
     class OneHangs(HangingWeb):
         async def search(self, request: WebSearchRequest) -> WebSearchResponse:
@@ -168,7 +168,7 @@ async def test_one_hanging_search_is_cut_at_the_search_deadline() -> None:
 
 @in_virtual_time
 async def test_a_hanging_search_of_a_further_round_is_named() -> None:
-    """The first searches answered, so that the report has sources; what the round searched for in vain is told all the same."""
+    """The first searches found sources. The failed search of the round is reported."""
 
     class LaterHang(HangingWeb):
         async def search(self, request: WebSearchRequest) -> WebSearchResponse:
@@ -188,7 +188,7 @@ async def test_a_hanging_search_of_a_further_round_is_named() -> None:
 
 @in_virtual_time
 async def test_hanging_pages_leave_the_search_results_as_sources() -> None:
-    """Until the time for reading is over; then the report is written from snippets, and no read goes on."""
+    """After the time limit for reading, the report is written from snippets, and no read continues."""
     web = HangingWeb(reads=True)
     events = await World(web, ReportModel()).events(max_seconds=2.0)
     assert asyncio.get_running_loop().time() <= 2.0
@@ -200,7 +200,7 @@ async def test_hanging_pages_leave_the_search_results_as_sources() -> None:
 @in_virtual_time
 @for_each("stage", STAGES)
 async def test_model_hanging_in_one_stage_leaves_an_answer_in_time(stage: LLMStage) -> None:
-    """Total time is kept, whatever stage never ends, and the answer says so in its text and in `degraded`."""
+    """The total time limit holds, whichever stage hangs. The text and `degraded` report it."""
     began = asyncio.get_running_loop().time()
     events = await World(Web(some_pages()), HangingModel(stage)).events(max_seconds=2.0)
     assert asyncio.get_running_loop().time() - began <= 2.0
@@ -270,7 +270,7 @@ async def test_event_order_holds_under_all_faults(faults: tuple[str, str]) -> No
 
 @in_virtual_time
 async def test_no_page_event_follows_the_sources_event() -> None:
-    """A page that comes when the time for reading is over is stopped: nobody hears of it while the text is written."""
+    """A page that arrives after the time limit for reading is cancelled without an event."""
     late = next(iter(some_pages()))
 
     class Slow(Web):

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 
-BUSY_S = 30.0  # limit on a slow and busy machine; what is not bounded takes minutes
+BUSY_S = 30.0  # limit on a slow and busy machine; unbounded work takes minutes
 
 
 class Results(Web):
@@ -39,7 +39,7 @@ def _item(url: str, title: str = "Heat pumps", snippet: str = "Heat pumps in col
 
 
 async def test_results_of_one_address_are_one_result() -> None:
-    """A provider may send what it likes: each address is ranked once."""
+    """Whatever a provider sends, each address is ranked once."""
     model = ReportModel()
     answer = answer_of(await World(Results([_item("https://one.example/")] * 10_000), model).events())
     assert model.asked.count("rank") == 1
@@ -47,7 +47,7 @@ async def test_results_of_one_address_are_one_result() -> None:
 
 
 async def test_results_beyond_the_requested_count_are_not_ranked() -> None:
-    """Five thousand addresses from each search: so many as were wanted are ranked."""
+    """Of five thousand addresses from each search, only the requested number is ranked."""
     items = [_item(f"https://site{n}.example/") for n in range(5000)]
     model = ReportModel()
     events = await World(Results(items), model).events()
@@ -56,7 +56,7 @@ async def test_results_beyond_the_requested_count_are_not_ranked() -> None:
 
 
 async def test_huge_titles_are_cut_in_bounded_time() -> None:
-    """Titles and snippets of a megabyte: cut where they come in, so that no event, prompt or answer carries them."""
+    """Titles and snippets of a megabyte are cut on input, so that no event, prompt or answer contains them."""
     items = [_item(f"https://site{n}.example/", f"{n} " + "A" * 1_000_000, "B" * 1_000_000) for n in range(10)]
     began = time.monotonic()
     events = await World(Results(items), ReportModel()).events()

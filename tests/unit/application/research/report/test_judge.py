@@ -1,4 +1,4 @@
-"""A report whose citations a model verifies: within the budget, once, and as it was when it comes from the store."""
+"""A report with judged citations: the judge runs once within the budget, and a replay keeps its verdicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def world(model: ReportModel, store: MemoryResearchStore | None = None) -> World
 
 
 async def test_judge_is_called_once_after_the_text() -> None:
-    """One call for all citations, counted like any other; what it may not lift stays partial."""
+    """One call judges all citations and is counted. A verdict beyond the judge's limits stays partial."""
     model = ReportModel(text=TEXT)
     done = answer_of(await world(model).events())
     assert model.asked.count("judge") == 1
@@ -63,7 +63,7 @@ async def test_failed_judge_leaves_the_answer() -> None:
 
 
 async def test_budget_has_priority_over_the_judge() -> None:
-    """Where the limit leaves no call for it, the words decide: `degraded` says so, the text needs no word of it."""
+    """If the limit leaves no call, the lexical verdicts are used, and `degraded` says so."""
     model = ReportModel(text=TEXT)
     done = answer_of(await world(model).events(max_llm_calls=1))
     assert model.asked == ["write"]
@@ -74,7 +74,7 @@ async def test_budget_has_priority_over_the_judge() -> None:
 
 
 async def test_remaining_calls_are_used_by_the_judge() -> None:
-    """A limit holds with the judge, too."""
+    """The limit also holds with the judge."""
     unlimited = ReportModel(text=TEXT)
     await world(unlimited).events()
     model = ReportModel(text=TEXT)
@@ -85,7 +85,7 @@ async def test_remaining_calls_are_used_by_the_judge() -> None:
 
 @for_each("verdict", ["supported", "partial", "unsupported"])
 async def test_stored_report_has_its_verdicts(verdict: str) -> None:
-    """Told again it says the same, and asks nobody."""
+    """A replay has the same verdicts without a call."""
     store = MemoryResearchStore()
     first = answer_of(await world(ReportModel(text=TEXT, verdict=lambda claim: verdict), store).events())
     model = ReportModel(text=TEXT, verdict=lambda claim: "partial")
@@ -107,7 +107,7 @@ async def test_stored_text_is_not_judged_again() -> None:
 
 
 async def test_report_without_judge_is_not_replayed_for_one_with_judge() -> None:
-    """Who turns the judge on gets judged citations, without paying for the text again."""
+    """After the judge is enabled, a report has judged citations without a new text."""
     store = MemoryResearchStore()
     off = world(ReportModel(text=TEXT), store)
     off.judging = False

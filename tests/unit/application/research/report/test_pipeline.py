@@ -49,8 +49,9 @@ async def test_every_address_is_ranked_once_and_the_best_five_are_read() -> None
 
 
 async def test_unreadable_page_is_replaced_by_the_next_best() -> None:
-    """Two of the best five show a wall: five pages are read all the same before a further round, and the answer says which
-    were not.
+    """If two of the best five pages cannot be read, the next best replace them before a further round.
+
+    The answer names the unreadable pages.
     """
     pages = some_pages(8)
     walled = list(pages)[:2]
@@ -75,7 +76,7 @@ async def test_equal_texts_are_one_source() -> None:
 
 
 async def test_without_readable_pages_search_results_are_sources() -> None:
-    """Where every page is walled off the report is written from snippets, and says so."""
+    """If no page can be read, the report is written from snippets, and says so."""
     pages = some_pages(4)
     answer = answer_of(await World(Web(pages, walled=list(pages)), ReportModel()).events())
     assert answer.sources
@@ -94,7 +95,7 @@ async def test_nothing_found_is_an_answer_and_failing_searches_are_an_error() ->
 
 @for_each("stage", ["plan", "queries", "rank", "summarize", "write"])
 async def test_stage_with_failing_model_has_a_fallback(stage: str) -> None:
-    """Whatever single stage loses its model, a cited report comes out, and `degraded` names the stage or the model."""
+    """Whichever stage loses its model, the report has citations, and `degraded` names the stage or the model."""
     model = ReportModel(failing={stage: LLMConnectionError()})  # type: ignore[dict-item]
     answer = answer_of(await World(Web(some_pages()), model).events())
     assert answer.sources
@@ -138,7 +139,7 @@ async def test_plan_of_the_request_replaces_the_models() -> None:
 
 
 async def test_instructions_reach_the_writer() -> None:
-    """The person's wishes stand in the prompt of the text, and in no other."""
+    """The reader's instructions are only in the prompt of the text."""
     model = ReportModel()
     await World(Web(some_pages()), model).events(instructions="For a plumber.")
     told = [request for request in model.requests if "For a plumber." in request.messages[-1].content]
@@ -156,7 +157,7 @@ async def test_more_pages_than_five_are_ranked_by_their_summaries() -> None:
 
 
 async def test_text_of_a_source_is_available() -> None:
-    """The stored page of each source is there, and every quote stands in it where the citation says."""
+    """The stored page of each source is available, and every quote is found at its offsets."""
     world = World(Web(some_pages()))
     service = world.service()
     answer = await service.research(ResearchRequest(query=QUESTION, depth="report"), request_id="r1")
@@ -167,7 +168,7 @@ async def test_text_of_a_source_is_available() -> None:
 
 
 async def test_page_belongs_to_the_sub_question_that_ranked_it_best() -> None:
-    """The search that is quickest finds a page last, another one first: the page stands for the other one's sub-question."""
+    """A page found by several searches belongs to the sub-question that ranked it first, not to the fastest search."""
     pages = some_pages(12)
     urls = list(pages)
 
@@ -187,7 +188,7 @@ async def test_page_belongs_to_the_sub_question_that_ranked_it_best() -> None:
 
 
 async def test_all_given_addresses_are_sources() -> None:
-    """Seven addresses of a person's own: all seven are sources."""
+    """All seven given addresses become sources."""
     mine = [f"https://mine.example/{number}" for number in range(7)]
     events = await World(Web(some_pages()), ReportModel()).events(urls=mine)
     assert len(only(events, "sources")[0].sources) == 7  # type: ignore[union-attr]

@@ -32,7 +32,7 @@ async def made(
     languages: tuple[str, ...] = ("ru", "en"),
     per_language: int = 1,
 ) -> Queries:
-    """Return the queries; what was emitted on the way must be the queries."""
+    """Return the queries, and check that the events contain the same queries."""
     emitted: list[str] = []
     queries = await plan_search_queries(question, sub_question, languages, per_language, llm, emit=emitted.append)
     assert tuple(emitted) == queries.queries
@@ -75,7 +75,7 @@ async def test_queries_are_read_from_any_list_format(answer: str) -> None:
 
 
 async def test_a_term_that_needs_no_translation_is_searched_once() -> None:
-    """Two languages with the same words are one query; nothing is made up in its place."""
+    """A term that is the same in two languages is one query, without a replacement."""
     assert (await made(FakeLLM(["ЗАПРОС: solar sail\nЗАПРОС: solar sail"]))).queries == ("solar sail",)
 
 
@@ -100,7 +100,7 @@ async def test_the_prompt_for_a_question_in_latin_script_is_latin() -> None:
 
 
 async def test_sentence_is_no_query() -> None:
-    """A whole sentence of a model is not searched: beside a query it is left out, alone the sub-question replaces it."""
+    """A sentence of the model is not searched. If there is no query, the sub-question is used instead."""
     sentence = (
         "Heat pumps are devices that transfer heat from a colder outdoor space into a warmer building by compression."
     )
@@ -145,7 +145,9 @@ async def test_answer_without_a_query_is_reported_and_replaced(answer: str) -> N
 async def test_without_a_model_the_sub_question_is_searched(
     sub_question: str, languages: tuple[str, ...], queries: tuple[str, ...]
 ) -> None:
-    """As it stands, then by its words, with those of the question where it does not name what it is about."""
+    """The sub-question is searched unchanged, and then by its keywords, with words of the question if it does not name
+    its topic.
+    """
     made_without = await made(None, "How do heat pumps do in cold winters?", sub_question, languages)
     assert made_without == Queries(queries)
 
@@ -163,7 +165,7 @@ async def test_query_is_emitted_when_its_line_is_complete() -> None:
 
 
 async def test_cancelling_passes_through() -> None:
-    """No stand-in is made, and no call is left behind."""
+    """Cancelling makes no fallback query and leaves no call running."""
     llm = FakeLLM(delay_s=60)
     task = asyncio.create_task(made(llm))
     await run_ready_tasks()

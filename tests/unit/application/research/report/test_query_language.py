@@ -12,7 +12,7 @@ from modules.llm_platform.application.research.report.queries import detect_quer
     [
         ("Как работает тепловой насос зимой?", ("ru", "en"), "ru"),  # by its script
         ("How does a heat pump work?", ("de", "en"), "en"),
-        ("Wie funktioniert eine Wärmepumpe?", ("en",), "de"),  # a person's own sub-question
+        ("Wie funktioniert eine Wärmepumpe?", ("en",), "de"),  # a sub-question of the user
         ("como funcionam as bombas de calor no inverno", ("pt-BR", "en"), "pt-BR"),  # Portuguese rather than English
         ("Mixture Tokens", ("ru", "en"), None),
         ("Mixture Tokens", ("en",), "en"),
@@ -20,5 +20,5 @@ from modules.llm_platform.application.research.report.queries import detect_quer
     ],
 )
 def test_a_query_is_searched_in_its_own_language(query: str, possible: tuple[str, ...], language: str | None) -> None:
-    """As the tag that was wished for; where two fit alike, in all."""
+    """The requested tag is used. If two languages fit equally, all are searched."""
     assert detect_query_language(query, possible) == language

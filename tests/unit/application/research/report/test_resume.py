@@ -1,4 +1,4 @@
-"""A report that was stopped goes on where it was, and one that ended is told again from the store."""
+"""An interrupted report resumes where it stopped, and a finished report is replayed from the store."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Stopped(ReportModel):
 
 
 async def stopped_at(call: int, folder: Path) -> tuple[Counter[str], Web]:
-    """Return a research run whose process ends in that call; what was paid for until then."""
+    """Run a research whose process ends in this call, and return what was paid for until then."""
     model, web = Stopped(call), Web(some_pages(12))
     await until_stopped(World(web, model, store(folder)), model)
     return Counter(model.asked), web
@@ -155,7 +155,10 @@ class SharedLock(IKeyLock):
 
 
 async def test_two_processes_make_one_report(tmp_path: Path) -> None:
-    """The other one waits, and replays it from the store: the same events and text, and no call. A fresh one is its own."""
+    """A second process waits, and replays the report with the same events and text without a call.
+
+    A fresh request makes its own report.
+    """
     whole = World(Web(some_pages(12)), ReportModel(), store(tmp_path / "whole"))
     await whole.events()
     lock = SharedLock()
@@ -180,7 +183,7 @@ class Mumbling(Stopped):
 
 @pytest.mark.parametrize("call", [3, 8, 11, 100])
 async def test_an_answer_that_cannot_be_used_is_not_paid_for_twice(call: int, tmp_path: Path) -> None:
-    """A model was paid for it; the next attempt uses the stand-in that the first one made, and says so."""
+    """If an answer was unusable, the next attempt uses the fallback of the first one without another call, and says so."""
     whole = World(Web(some_pages(12)), Mumbling(1000), store(tmp_path / "whole"))
     expected = answer_of(await whole.events())
     model, web = Mumbling(call), Web(some_pages(12))
@@ -194,7 +197,7 @@ async def test_an_answer_that_cannot_be_used_is_not_paid_for_twice(call: int, tm
 
 
 async def test_finished_report_is_replayed_event_for_event(tmp_path: Path) -> None:
-    """The same events in the same order under another id; no call, no search, no page; the answer has its date."""
+    """The events have the same order under another id, without a call, search or page. The answer has its date."""
     world = World(Web(some_pages()), ReportModel(), store(tmp_path))
     first = await world.events()
     later = World(Web({}, down=True), ReportModel(), store(tmp_path))
@@ -212,7 +215,7 @@ async def test_finished_report_is_replayed_event_for_event(tmp_path: Path) -> No
 
 
 async def test_fresh_request_reads_nothing_from_the_store(tmp_path: Path) -> None:
-    """`fresh` takes nothing from the store, and what it makes is kept for the next one."""
+    """A fresh request ignores stored entries, and its results are stored for the next request."""
     world = World(Web(some_pages()), ReportModel(), store(tmp_path))
     await world.events()
     paid = world.calls()
@@ -260,7 +263,7 @@ async def test_report_by_the_fallback_writer_is_not_stored(tmp_path: Path) -> No
 
 
 async def test_sources_of_a_replayed_report_are_available(tmp_path: Path) -> None:
-    """The page behind a quote is there after a replay as it was after the research."""
+    """The page of a quote is available after a replay, as after the original run."""
     await World(Web(some_pages()), ReportModel(), store(tmp_path)).events()
     service = World(Web({}, down=True), ReportModel(), store(tmp_path)).service()
     answer = await service.research(ResearchRequest(query=QUESTION, depth="report"), request_id="r2")
@@ -291,8 +294,9 @@ async def test_offline_report_is_found_with_any_plan(tmp_path: Path) -> None:
 
 
 async def test_report_is_found_from_every_endpoint(tmp_path: Path) -> None:
-    """Whether it was streamed, and whether the sources were named or left to be the web, makes no other report of it; beside
-    given addresses, sources that are named do.
+    """A report is the same report streamed or not, and with the web as explicit or default source.
+
+    Explicit sources in addition to given addresses make it another report.
     """
 
     class AtADoor(ResearchRequest):

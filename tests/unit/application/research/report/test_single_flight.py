@@ -13,7 +13,7 @@ from modules.llm_platform.application.research.events import Failed, ResearchEve
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 
-A_WHILE_S = 60.0  # what is awaited comes within it, on any machine
+A_WHILE_S = 60.0  # time limit of each wait, on any machine
 NEVER_S = 3600.0
 
 
@@ -26,7 +26,7 @@ async def events_of(service: ResearchService, name: str, **wishes: object) -> li
 
 
 async def begun(service: ResearchService, name: str, **wishes: object) -> AsyncGenerator[ResearchEvent, None]:
-    """Return a stream that has told more than that it started: its report is under way."""
+    """Return a stream whose report has started, with more than the first event received."""
     stream = service.stream(research_request(**wishes), request_id=name)
     async with asyncio.timeout(A_WHILE_S):
         while (await anext(stream)).type != "planned":
@@ -43,7 +43,7 @@ def without_names(events: list[ResearchEvent]) -> list[dict[str, object]]:
 
 
 async def test_concurrent_equal_reports_are_paid_for_once() -> None:
-    """Both are told the same events in the same order, under their own ids, and get the same answer."""
+    """Both callers get the same events in the same order under their own ids, and the same answer."""
     alone, shared = world(), world()
     await events_of(alone.service(), "alone")
     service = shared.service()
@@ -60,7 +60,7 @@ async def test_concurrent_equal_reports_are_paid_for_once() -> None:
 
 
 async def test_late_follower_gets_all_events() -> None:
-    """What was told before is told to the second at once, in order, then what follows as it happens."""
+    """A second caller gets the earlier events at once and in order, and then later events as they occur."""
     shared = world()
     service = shared.service()
     stream = await begun(service, "one")
@@ -74,7 +74,7 @@ async def test_late_follower_gets_all_events() -> None:
 
 
 async def test_sources_are_stored_for_both_followers() -> None:
-    """Each may ask for the sources of its answer by its own id."""
+    """Each caller can request the sources of its answer by its own id."""
     service = world().service()
     first, second = await asyncio.gather(events_of(service, "one"), events_of(service, "two"))
     index = answer_of(first).sources[0].index
@@ -83,7 +83,7 @@ async def test_sources_are_stored_for_both_followers() -> None:
 
 
 async def test_raw_results_are_returned_only_where_requested() -> None:
-    """`omit_raw` says how the answer is given: whoever leaves the results out does so for nobody else."""
+    """`omit_raw` only affects the response of its own request."""
     service = world().service()
     with_them, without = await asyncio.gather(events_of(service, "one"), events_of(service, "two", omit_raw=True))
     assert answer_of(with_them).raw_results
@@ -121,7 +121,7 @@ async def test_report_is_cancelled_when_all_followers_leave() -> None:
 
 
 async def test_failure_is_raised_to_all_followers() -> None:
-    """What could not be made for one cannot be made for the other: both are told why, nothing is tried twice."""
+    """Both callers get the error, and nothing is tried twice."""
     shared = World(Web(some_pages(), down=True), ReportModel(delay_s=0.02))
     service = shared.service()
     first, second = await asyncio.gather(events_of(service, "one"), events_of(service, "two"))
@@ -147,7 +147,7 @@ async def test_failure_is_raised_to_all_followers() -> None:
     ],
 )
 async def test_different_requests_are_not_shared(wishes: dict[str, object]) -> None:
-    """Other limits, wishes, languages or questions: nobody gets the answer of another question or budget."""
+    """Requests with other limits, instructions, languages or questions are separate runs."""
     shared = world()
     service = shared.service()
     await asyncio.gather(events_of(service, "one"), events_of(service, "two", **wishes))

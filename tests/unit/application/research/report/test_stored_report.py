@@ -1,4 +1,4 @@
-"""What a report keeps, and what it takes of what was kept."""
+"""Which parts of a report are stored, and which stored parts are reused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE_S = 60.0  # limit on a busy machine
 
 
 async def test_report_with_omit_raw_is_stored_with_results(tmp_path: Path) -> None:
-    """`omit_raw` says how the answer is given, not what is kept: asked again without it, the results are there."""
+    """`omit_raw` affects the response and not the store. A later request without it gets the results."""
     world = World(Web(some_pages()), ReportModel(), store(tmp_path))
     assert answer_of(await world.events(omit_raw=True)).raw_results is None
     again = answer_of(await world.events())
@@ -56,7 +56,7 @@ async def test_a_report_of_other_options_is_not_replayed(tmp_path: Path, option:
 
 
 async def test_report_over_documents_is_not_replayed(tmp_path: Path) -> None:
-    """Under DOCUMENTS_BASE_URL a file's address looks like the web's: who read it tells what it is."""
+    """With DOCUMENTS_BASE_URL a document has a web address, so the reader decides whether a source is a document."""
     world = World(Asked(reader="documents"), ReportModel(), store(tmp_path))
     first = answer_of(await world.events())
     assert len((first.raw_results or ())[0].content) > 60  # the whole text, not the snippet
@@ -80,14 +80,14 @@ async def test_a_finished_report_over_documents_is_listed_as_finished(
 
 
 async def test_a_report_over_documents_that_its_limits_cut_is_not_finished(tmp_path: Path) -> None:
-    """Something was left out: asked again with more room, there is more to come."""
+    """A limit left out parts of the report, so a request with higher limits continues it."""
     kept = store(tmp_path)
     await World(Asked(reader="documents"), ReportModel(), kept).events(max_llm_calls=1)
     assert [topic.finished for topic in await kept.topics()] == [False]
 
 
 async def test_degraded_search_is_reported_after_a_restart(tmp_path: Path) -> None:
-    """An engine was blocked when the results were kept: a report that is made of them later says so."""
+    """A report made from results that were stored while an engine was blocked says so."""
     hole = Degraded(component="searxng/google", reason="captcha")
     await World(Asked((hole,)), ReportModel(), store(tmp_path)).events()
     later = World(Asked(), ReportModel(), store(tmp_path))
@@ -97,7 +97,7 @@ async def test_degraded_search_is_reported_after_a_restart(tmp_path: Path) -> No
 
 
 async def test_identical_concurrent_reports_are_equal(tmp_path: Path) -> None:
-    """In one process, on one topic: both end with the same text, and what they kept serves the third."""
+    """In one process on one topic, both reports have the same text, and a third request replays it."""
     worlds = [World(Web(some_pages()), ReportModel(delay_s=0.01), store(tmp_path)) for _ in range(2)]
     both = await asyncio.gather(*(world.events() for world in worlds))
     assert len({answer_of(events).synthesis for events in both}) == 1
@@ -116,7 +116,7 @@ async def test_without_a_store_a_report_is_made_each_time() -> None:
 
 
 async def test_hanging_store_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once, for all of the research: the report comes, and says what is wrong."""
+    """The store is disabled once for the whole run. The report is returned, and says so."""
     monkeypatch.setattr(checkpoint_store, "STORE_TIMEOUT_S", 0.05)
 
     class Hanging(NoResearchStore):

@@ -29,7 +29,7 @@ SEED_LINES = "\n".join(f"ПОДЗАПРОС: {line}" for line in THREE)
 
 
 async def made(llm: FakeLLM | None, question: str = QUESTION, language: str = "en", **wishes: object) -> Plan:
-    """Return the plan; what was told on the way must be the plan."""
+    """Return the plan, and check that the events contain the same plan."""
     told: list[str] = []
     plan = await plan_sub_questions(question, language, llm, ReportOptions(), emit=told.append, **wishes)  # type: ignore[arg-type]
     assert tuple(told) == plan.questions
@@ -87,7 +87,7 @@ async def test_answer_without_a_plan_is_replaced_and_reported(answer: str) -> No
 
 
 async def test_one_question_that_leaves_out_a_part_is_completed_and_reported() -> None:
-    """A plan about half of the question does not stand alone: the parts of the question follow."""
+    """A plan about half of the question is completed with the other parts of the question."""
     plan = await made(FakeLLM([f"Sub-question: {THREE[0]}"]))
     assert plan.questions == (THREE[0], *aspect_questions(QUESTION, "en"))[:3]
     assert "leaves out a part" in plan.degraded[0].reason
@@ -102,7 +102,7 @@ async def test_one_question_that_leaves_out_a_part_is_completed_and_reported() -
     ids=["other words", "one part"],
 )
 async def test_one_question_about_all_parts_is_a_plan(question: str, line: str) -> None:
-    """A model may plan one question, in words of its own."""
+    """A model may plan a single question in other words."""
     plan = await made(FakeLLM([f"Sub-question: {line}"]), question)
     assert (plan.questions, plan.degraded) == ((line,), ())
 
@@ -118,7 +118,7 @@ async def test_the_prompt_for_a_question_in_latin_script_is_latin(language: str)
 
 
 async def test_failing_model_is_reported_and_replaced() -> None:
-    """An error of the model costs what it says it cost and leaves a plan."""
+    """The cost of a failed model is counted, and rules make the plan."""
     plan = await made(FakeLLM([LLMBlockedError("quota used up", retry_after_s=60)]))
     assert plan.questions == select_questions(aspect_questions(QUESTION, "en"), "en", written=(QUESTION,))
     assert plan.degraded[0].component == "plan/fake"
@@ -127,7 +127,7 @@ async def test_failing_model_is_reported_and_replaced() -> None:
 
 
 async def test_questions_of_a_broken_stream_stay() -> None:
-    """A sub-question that was told is searched already: the parts of the question fill up behind it."""
+    """Sub-questions that were announced are already searched, so parts of the question are added after them."""
     plan = await made(FakeLLM([BrokenStream(f"ПОДЗАПРОС: {THREE[0]}\nПОДЗАПРОС: Who bu")]))
     assert plan.questions == (THREE[0], *aspect_questions(QUESTION, "en"))[:3]
     assert len(plan.degraded) == 1
@@ -144,7 +144,7 @@ class _TwoModels(FakeLLM):
 
 
 async def test_a_second_model_goes_on() -> None:
-    """What the first one told stays told once; its half line is gone."""
+    """A second model continues without repeating announced questions. The incomplete line is dropped."""
     plan = await made(_TwoModels([SEED_LINES]))
     assert plan.questions == THREE
 
@@ -192,7 +192,7 @@ async def test_strings_of_the_schema_are_read_in_any_pieces(chunk: int) -> None:
 
 
 async def test_cancelling_passes_through() -> None:
-    """A cancelled plan leaves no call behind and makes no stand-in."""
+    """A cancelled plan leaves no call running and makes no fallback."""
     llm = FakeLLM([SEED_LINES], delay_s=60)
     told: list[str] = []
     task = asyncio.create_task(plan_sub_questions(QUESTION, "en", llm, ReportOptions(), emit=told.append))
@@ -213,7 +213,7 @@ async def test_without_a_model_the_question_is_taken_apart() -> None:
 
 
 async def test_other_sub_questions_are_asked_for() -> None:
-    """What was looked at and not wanted is named to the model and never comes again, in whatever writing."""
+    """Rejected questions are named to the model and never appear again, in any spelling."""
     llm = FakeLLM([SEED_LINES])
     plan = await made(llm, other_than=(THREE[0].upper(), "  who builds\nSOLAR sails"))
     assert plan.questions == (THREE[2],)

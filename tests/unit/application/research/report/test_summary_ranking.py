@@ -1,4 +1,4 @@
-"""The ranking of summaries, where more pages are read than a report is written from, has a time of its own."""
+"""Summaries are ranked only if more pages are read than a report uses. The ranking has a separate time limit."""
 
 from __future__ import annotations
 

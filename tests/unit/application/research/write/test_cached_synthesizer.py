@@ -44,7 +44,7 @@ async def collect(synthesizer: SharedSynthesizer, **changed: object) -> list[Syn
 @for_each("first_streamed", [False, True])
 @for_each("then_streamed", [False, True])
 async def test_a_hit_is_marked_and_costs_nothing(first_streamed: bool, then_streamed: bool) -> None:
-    """Streamed or not, the second answer is the first one with `cached` set and nothing spent."""
+    """Streamed or not, the second answer equals the first one, with `cached` set and no cost."""
     inner = writer()
     synthesizer = cached(inner)
     first = (await collect(synthesizer))[-1] if first_streamed else await write(synthesizer)

@@ -42,7 +42,7 @@ class ScriptedReading(SourcesBeingRead):
 
 
 class RecordingJudge(EarlyVerification):
-    """Records what the judge could be asked."""
+    """Records the claims that the judge could receive."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []  # sentences and quotes
@@ -83,8 +83,8 @@ async def test_a_sentence_waits_for_the_page_that_is_being_read(compared: list[s
     assert {(citation.verdict, citation.checked_against) for citation in checked.citations} == {("supported", "page")}
 
 
-async def test_a_sentence_whose_page_never_comes_is_checked_against_the_excerpt(compared: list[str]) -> None:
-    """The judge is asked about it, too."""
+async def test_a_sentence_whose_page_is_never_read_is_checked_against_the_excerpt(compared: list[str]) -> None:
+    """The judge also gets the sentence."""
     judge = RecordingJudge()
     reading = ScriptedReading(comes=False)
     draft = make_draft(FakeSynthesizer(), (EXCERPT,), reading=reading)

@@ -84,9 +84,10 @@ def quoted(state: RowState, count: int) -> EvidenceRow:
 
 
 @pytest.mark.parametrize(("count", "shown"), [(2, 2), (4, 3)])
-async def test_quotes_that_answer_in_part_stand_behind_a_passage_that_answers(count: int, shown: int) -> None:
-    """A further round does not hide what the first search found, and makes no text longer than a row. Quotes that answer are
-    the whole text.
+async def test_partial_answers_follow_a_passage_that_answers(count: int, shown: int) -> None:
+    """A further round neither hides the findings of the first search nor makes the text longer than a row.
+
+    Quotes that answer the question are the whole text.
     """
     held = PIPES.model_copy(update={"text": " ".join(quote.text for quote in quoted("partly", count).quotes)})
     texts = {}
@@ -120,7 +121,7 @@ ASKED = SynthesisRequest("How much holiday am I entitled to?", HANDBOOK, "en")
 
 
 def is_about_leave(sentence: str) -> bool:
-    """Tell the sentence from the next one, which comes with it."""
+    """Return whether this is the sentence, and not the next one, which is shown with it."""
     return sentence.startswith("Full-time staff")
 
 
@@ -167,7 +168,7 @@ async def test_a_sentence_in_the_language_of_the_question_is_read() -> None:
     assert model.foreign == model.asked
 
 
-async def test_both_models_are_loaded_beside_the_search() -> None:
+async def test_both_models_are_loaded_during_the_search() -> None:
     encoder, model = FakeSentenceEncoder(), FakeSupportModel()
     ExtractiveSynthesizer(encoder, model).begin_loading()
     assert (encoder.is_loading, model.is_loading) == (True, True)
@@ -215,8 +216,8 @@ async def write_about_sites(question: str, model: FakeSupportModel, table: str =
     return await ExtractiveSynthesizer(FakeSentenceEncoder(lambda question, sentence: 0.0), model).synthesize(request)
 
 
-async def test_a_row_that_the_question_names_answers_in_words_of_its_own() -> None:
-    """The model reads each cell beside its column, and the whole row is quoted."""
+async def test_a_table_row_answers_even_in_other_words() -> None:
+    """The model reads each cell with its column name, and the whole row is quoted."""
     written = await write_about_sites("Who looks after Graz?", answers_with("Graz: Contact: Ida Moe"))
     assert written.text.splitlines()[2:] == ["| Graz | 3.6 | Ida Moe | north [1] |"]
     assert written.answered
@@ -245,8 +246,10 @@ async def test_a_table_in_another_language_than_the_question_is_read_by_the_mode
     assert model.foreign == model.asked
 
 
-async def test_a_sentence_that_may_answer_is_shown_without_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text does not say that the sources have no answer, and the likeliest sentence stands first below it."""
+async def test_a_sentence_that_may_answer_is_shown_without_a_statement_about_the_sources(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The text does not claim that the sources have no answer, and the likeliest sentence is first."""
     limits = AnswerWeights(
         0.0, {"log_odds": 1.0}, answers_from=1.0, words_from=-2.0, words_within=1.0, may_answer_from=-1.0
     )
@@ -291,8 +294,8 @@ async def test_a_lead_in_without_its_code_is_no_closest_passage() -> None:
 
 
 @for_each("round_number, is_kept", [(0, False), (1, True)])
-async def test_evidence_of_words_alone_falls_with_the_answer(round_number: int, is_kept: bool) -> None:
-    """A deep answer refuses what a quick one refuses, unless a further round found a part of it."""
+async def test_lexical_evidence_alone_is_no_answer(round_number: int, is_kept: bool) -> None:
+    """A deep answer refuses what a shallow one refuses, unless a further round found a part of the answer."""
     url, text = HANDBOOK[0].url, "Trains are booked in second class."
     row = EvidenceRow(
         question=ASKED.question,

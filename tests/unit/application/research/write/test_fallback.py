@@ -1,4 +1,4 @@
-"""When the writer fails the fallback writes, and the answer says so."""
+"""If the writer fails, the fallback writes, and the answer says so."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_the_fallback_is_not_called_when_the_writer_succeeds() -> None:
 @for_each("error", [LLMConnectionError("gone", spent=CALL), LLMRequestError("too long", spent=CALL)])
 @for_each("streamed", [True, False])
 async def test_a_failed_writer_is_listed_and_its_cost_included(error: LLMException, streamed: bool) -> None:
-    """A wrong request leads to the fallback, too."""
+    """A rejected request also leads to the fallback."""
     degraded = (Degraded(component="x", reason="y"),)
     fallback = FakeSynthesizer(TEXT, name="b", spent=CALL, degraded=degraded)
     draft = await write_answer(failing(error), SOURCES, fallback=fallback, streamed=streamed)
@@ -89,7 +89,7 @@ async def test_an_error_without_a_fallback_is_raised(streamed: bool) -> None:
     with pytest.raises(LLMRequestError) as raised:
         await write_answer(writer, SOURCES, fallback=writer, streamed=streamed)
     assert raised.value.spent == CALL
-    assert len(writer.calls) == 1  # it is not tried again in its own place
+    assert len(writer.calls) == 1  # a failed fallback is not its own fallback
 
 
 async def test_a_refusal_in_the_place_of_a_model_does_not_call_itself_quotes() -> None:

@@ -80,8 +80,8 @@ async def test_the_model_is_called_once_with_the_callers_limit() -> None:
     assert "Be brief." in request.messages[1].content
 
 
-async def test_a_text_that_nobody_reads_before_its_end_comes_in_larger_parts() -> None:
-    """The model's stream is passed on less often. Both requests are the same for what joins equal ones."""
+async def test_an_unstreamed_text_is_written_in_larger_parts() -> None:
+    """The parts of the model's stream are larger. Both requests have the same key for merging equal requests."""
     llm = FakeLLM(["Water [1]."])
     for is_streamed in (True, False):
         await LLMSynthesizer(llm).synthesize(SynthesisRequest(QUESTION, SOURCES, "en", is_streamed=is_streamed))
@@ -176,8 +176,8 @@ async def test_without_sources_no_model_is_called() -> None:
 
 
 @for_each("written", ["No answer.", "No_ANSWER", f"Question: {QUESTION}", "<|im_start|>assistant\n<|im_end|>"])
-async def test_a_text_that_says_nothing_is_no_answer(written: str) -> None:
-    """Streamed or not, the reader is told that the sources do not answer."""
+async def test_an_empty_text_is_no_answer(written: str) -> None:
+    """Streamed or not, the text says that the sources do not answer the question."""
     done = await LLMSynthesizer(FakeLLM([written])).synthesize(SynthesisRequest(QUESTION, SOURCES, "en"))
     parts = await collect(LLMSynthesizer(FakeLLM([written], chunk_chars=3)))
     for synthesis in (done, parts[-1]):

@@ -42,7 +42,7 @@ async def written(writer: ISynthesizer, **fields: Any) -> tuple[Draft, str]:
 
 @pytest.mark.parametrize("sources", [SOURCES, LONG])
 async def test_found_sources_are_the_same_streamed_or_not(sources: tuple[Source, ...]) -> None:
-    """The markers are in the tokens, and the text is what was shown."""
+    """The markers are part of the tokens, and the text is what was streamed."""
     answers = [
         await written(FakeSynthesizer(COPIED), streamed=streamed, sources=sources) for streamed in (True, False, False)
     ]
@@ -59,8 +59,8 @@ async def test_found_sources_are_the_same_streamed_or_not(sources: tuple[Source,
         assert [degradation.reason for degradation in answer.degraded] == [NOTHING_CITED.format(count=1, found=2)]
 
 
-async def test_a_model_that_cites_something_is_told_by_number_only() -> None:
-    """The text of a good answer with one sentence of its own stays as it is."""
+async def test_an_answer_with_citations_only_reports_a_number() -> None:
+    """The text of a good answer with one uncited sentence is unchanged."""
     answer, _ = await written(
         FakeSynthesizer("The lamp of the lighthouse burns all night [2]. Cheese is what it is made of.")
     )
@@ -85,8 +85,10 @@ async def test_quotes_get_no_further_markers() -> None:
 @for_each("streamed", [True, False])
 @for_each("said", [TEXTS.not_answered, "They tell nothing about its colour."])
 async def test_an_unanswered_question_shows_the_closest_passages(said: str, streamed: bool) -> None:
-    """Quotes with markers, below what was said: they state nothing, so there is no citation to check, but their sources are
-    listed. The sentence itself needs no source.
+    """The quotes follow the text with markers.
+
+    They make no statement, so there is no citation to check, but their sources are listed. The introductory sentence
+    needs no source.
     """
     writer = FakeSynthesizer(said, answered=False)
     answer, shown = await written(writer, streamed=streamed, question="What colour is the harbour wall?")
@@ -98,8 +100,8 @@ async def test_an_unanswered_question_shows_the_closest_passages(said: str, stre
     assert answer.degraded == ()
 
 
-async def test_a_model_that_cites_what_it_found_instead_gets_no_closest_passages() -> None:
-    """It answers nothing, and shows the reader what comes near by itself."""
+async def test_a_model_that_cites_related_findings_gets_no_closest_passages() -> None:
+    """Its text answers nothing, but already shows what is close."""
     writer = FakeSynthesizer("No source names a colour. The harbour wall is nine metres high [1].", answered=False)
     answer, _ = await written(writer, question="What colour is the harbour wall?")
     assert TEXTS.closest not in answer.text

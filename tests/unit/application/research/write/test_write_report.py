@@ -1,4 +1,4 @@
-"""The writing stage of a report: what the writer is told, and how citations against whole pages are checked."""
+"""The writing stage of a report: its input, and the check of citations against whole pages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_writer_gets_sub_questions_and_instructions(streamed: bool) -> Non
 
 
 class OldWriter(ISynthesizer):
-    """A person's own writer from before there were reports."""
+    """A custom writer from a version without reports."""
 
     async def synthesize(self, request: SynthesisRequest) -> Synthesis:
         assert not request.questions
@@ -69,7 +69,7 @@ class OldStreamer(OldWriter):
 async def test_a_writer_that_knows_no_reports_still_writes(
     writer: ISynthesizer, streamed: bool, questions: tuple[str, ...]
 ) -> None:
-    """It is asked without sub-questions, and its answer to the whole question stands for the report."""
+    """It gets no sub-questions, and its answer to the whole question is the report."""
     done = await write_answer(writer, SHORT, questions=questions, streamed=streamed)
     assert done.text == f"{CLAIM} [1]."
     assert [citation.verdict for citation in done.checked.citations] == ["supported"]
@@ -86,7 +86,7 @@ async def test_answer_without_the_model_says_why(error: LLMException) -> None:
 
 
 async def test_report_without_citations_is_degraded() -> None:
-    """Whatever was wished for, an uncited report or answer is told to be one, a cited one is not."""
+    """An uncited report or answer is degraded, whatever the instructions. A cited one is not."""
     plain = FakeSynthesizer("Pumps are nice machines that everybody likes.")
     for questions in (QUESTIONS, ()):
         done = await write_answer(plain, SHORT, questions=questions)
@@ -168,7 +168,7 @@ def preparation(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[SlowPreparatio
 async def test_cancelling_does_not_wait_for_long_pages(
     preparation: type[SlowPreparation], delay_s: float, error: Exception | None
 ) -> None:
-    """A research run that is given up is gone while its pages are prepared, and nobody hears of their preparation."""
+    """A research run that is cancelled while its pages are prepared ends at once, without an event about them."""
     preparation.error = error
     unheard: list[object] = []
     loop = asyncio.get_running_loop()
@@ -192,7 +192,7 @@ async def test_cancelling_does_not_wait_for_long_pages(
 async def test_a_deadline_while_long_pages_are_prepared_is_no_cancellation(
     preparation: type[SlowPreparation], monkeypatch: pytest.MonkeyPatch, streamed: bool
 ) -> None:
-    """The preparation goes on past it. What was written until then is kept, and checked against the pages."""
+    """The preparation continues after the deadline. The text written so far is kept, and checked against the pages."""
     finish = Draft.finish
 
     async def finish_late(draft: Draft) -> None:

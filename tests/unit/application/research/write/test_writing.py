@@ -12,8 +12,8 @@ SOURCES = (Source(index=1, title="Harbour", url="https://docs.test/1", text="The
 
 
 @for_each("streamed", [True, False])
-async def test_the_writer_is_told_whether_its_text_is_read_as_it_is_written(streamed: bool) -> None:
-    """A model's stream is passed on in larger parts if nobody reads the text before its end."""
+async def test_the_writer_knows_whether_its_text_is_streamed(streamed: bool) -> None:
+    """A model's stream is forwarded in larger parts if no client streams the text."""
     writer = FakeSynthesizer("The wall is nine metres high [1].")
     await write_answer(writer, SOURCES, question="How high is the wall?", streamed=streamed)
     assert [asked.is_streamed for asked in writer.calls] == [streamed]
