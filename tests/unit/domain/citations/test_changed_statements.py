@@ -1,4 +1,4 @@
-"""What turns a sentence round although nearly all of its words are those of the source, and what only looks like it."""
+"""Changes that reverse a sentence with nearly all words of its source, and changes that only look like it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ GATE = "The gate was painted by Ole Hansen in 1931. The old gate, a gift of the 
     ],
 )
 def test_a_contradicted_statement_is_unsupported(sentence: str, text: str) -> None:
-    """By another sentence than the one that shares most names, by what is preferred, doubted, or true of somebody else."""
+    """The source says otherwise about the same names, about a preference, a doubt, or another person."""
     assert verdict(sentence, text) == "unsupported"
 
 
@@ -97,7 +97,7 @@ def test_another_date_in_figures_is_another_date() -> None:
 
 
 def test_a_copy_without_the_final_negation_is_unsupported() -> None:
-    """German denies at the end: what is copied up to there says the contrary."""
+    """German negates at the end of a clause, so a copy without its end says the opposite."""
     text = "Wird die Datei geändert, merkt das Programm das nicht."
     assert verdict("Wird die Datei geändert, merkt das Programm das.", text, language="de") == "unsupported"
     assert verdict(text, text, language="de") == "supported"
@@ -132,7 +132,7 @@ def test_a_quote_below_its_title_is_a_copy(sentence: str, text: str, title: str)
 
 
 def test_a_lead_in_from_elsewhere_makes_no_copy() -> None:
-    """What stands before the colon must stand in the source, too."""
+    """The text before the colon must also be in the source."""
     source = prepare_source("This is a tool that cuts wood.", "Saw", "en")
     claims = [
         Claim(f"{lead}: This is a tool that cuts wood.", frozenset(), capitals_name=True) for lead in ("Saw", "Drill")
@@ -155,6 +155,6 @@ def test_a_lead_in_from_elsewhere_makes_no_copy() -> None:
     ],
 )
 def test_replaced_names_terms_and_counts(sentence: str, text: str, expected: str) -> None:
-    """Whatever stands where the source has another name, term, thing or count was changed."""
+    """A different name, term, object or count at the same place is a change."""
     language = "zh" if sentence[0] > "\u3000" else "fr" if sentence.startswith("La ") else "en"
     assert verdict(sentence, text, language=language) == expected

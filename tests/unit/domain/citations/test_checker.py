@@ -25,7 +25,7 @@ SOURCES = [
     Source(index=4, title="The river", url="https://b.example/", text=RIVER),
     Source(index=7, title="Empty", url="https://c.example/", text=" "),
 ]
-HOSTILE_SECONDS = 30.0  # what is quadratic in 100,000 characters takes minutes
+HOSTILE_SECONDS = 30.0  # quadratic time for 100,000 characters takes minutes
 
 
 def check(answer: str, language: str = "en", sources: Sequence[Source] = SOURCES) -> CheckedAnswer:
@@ -72,7 +72,10 @@ def verdict(sentence: str, text: str = BRIDGE, language: str = "en") -> str:
     ],
 )
 def test_which_sentence_cites_which_source(answer: str, expected: list[tuple[str, int]]) -> None:
-    """Markers inside a sentence, at its end or behind its full stop; items and rows count, headings and code do not."""
+    """A marker counts inside a sentence, at its end or after its full stop.
+
+    List items and table rows count, headings and code do not.
+    """
     citations = check(answer).citations
     assert [(answer[citation.start : citation.end], citation.source_index) for citation in citations] == expected
 
@@ -109,9 +112,9 @@ def test_which_sentence_cites_which_source(answer: str, expected: list[tuple[str
         ("# Title\n\n[1]", []),
     ],
 )
-def test_a_marker_behind_belongs_to_what_stands_before_it(answer: str, expected: list[tuple[str, int]]) -> None:
-    """In a line of its own, behind a list or a paragraph: to all that its source supports, or else to the last sentence. The
-    line `Sources:` is no sentence.
+def test_a_marker_on_its_own_line_cites_the_text_before_it(answer: str, expected: list[tuple[str, int]]) -> None:
+    """A marker on its own line cites everything before it, a list or a paragraph, that its source supports, or else the
+    last sentence. The line `Sources:` is not a sentence.
     """
     checked = check(answer)
     assert [
@@ -122,7 +125,7 @@ def test_a_marker_behind_belongs_to_what_stands_before_it(answer: str, expected:
 
 
 def test_quotes_point_into_the_source() -> None:
-    """The quote is what stands in the source between its offsets, and it is the passage that bears the sentence out."""
+    """The quote equals the source text at its offsets, and supports the sentence."""
     (citation,) = check("It has three arches and a length of 120 m [1].").citations
     assert BRIDGE[citation.quote_start : citation.quote_end] == citation.quote
     assert citation.quote == "It is 120 metres long and has three arches."
@@ -156,7 +159,7 @@ def test_only_an_empty_source_is_unchecked() -> None:
     ],
 )
 def test_statements_without_a_source_are_counted(answer: str, uncited: int) -> None:
-    """Not questions, headings, lead-ins, short remarks beside a statement, nor what we say ourselves."""
+    """Questions, headings, lead-ins, short remarks and the platform's own sentences are not counted."""
     assert check(answer, "de" if "Quellen" in answer else "en").uncited_sentences == uncited
 
 
@@ -175,7 +178,7 @@ What is known about them today?
 
 
 def test_places_of_uncited_statements_are_code_points_of_the_answer() -> None:
-    """Each is the whole sentence or row as it stands there; headings, questions and names of lists are none."""
+    """Each position covers the whole sentence or row. Headings, questions and names of lists have none."""
     positions = check(UNCITED).uncited
     assert [UNCITED[start:end] for start, end in positions] == [
         "**They** hear a `mouse` under deep snow.",
@@ -320,7 +323,7 @@ def test_hostile_sources_take_linear_time(part: str) -> None:
 def test_an_excerpt_that_does_not_say_a_sentence_leaves_it_unchecked(
     sentence: str, on_page: str, on_excerpt: str
 ) -> None:
-    """The page may say it. A fact that the excerpt has otherwise refutes it all the same."""
+    """The page may contain the statement. A different fact in the excerpt still refutes it."""
     page = Source(index=1, title="", url="https://a.example/", text=BRIDGE)
     for source, expected in ((page, on_page), (page.model_copy(update={"text_kind": "snippet"}), on_excerpt)):
         [citation] = check(f"{sentence} [1]", sources=[source]).citations
@@ -339,7 +342,7 @@ SLIDES = "# Plans\nThe new office opens on 4 May.\n## Ferry Mira\nIt was built i
     ],
 )
 def test_a_heading_is_quoted_only_if_the_claim_has_a_word_of_it(sentence: str, quote: str) -> None:
-    """The text below it is compared together with it in any case, and the quote stands where its offsets say."""
+    """The text below the heading is always compared together with it, and the quote is found at its offsets."""
     citation = judged(sentence, SLIDES)
     assert citation.quote == quote
     assert SLIDES[citation.quote_start : citation.quote_end] == quote

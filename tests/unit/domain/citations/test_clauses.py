@@ -72,7 +72,7 @@ def test_each_clause_is_compared_with_its_own_source(answer: str, expected: list
     ],
 )
 def test_a_wrong_fact_counts_in_its_clause(answer: str, expected: list[str]) -> None:
-    """Neither a changed fact nor the wrong source is hidden by a right clause beside it."""
+    """A correct clause does not hide a changed fact or a wrong source in another clause."""
     assert verdicts(answer) == expected
 
 
@@ -85,8 +85,8 @@ def test_a_wrong_fact_counts_in_its_clause(answer: str, expected: list[str]) -> 
         ("The pump [1] and the mill [2] need 5 kilowatts of power.", [P, S]),
     ],
 )
-def test_what_nobody_cites_leaves_a_sentence_partial(answer: str, expected: list[str]) -> None:
-    """A clause without a marker is part of what is claimed; a few words between two markers are no clause."""
+def test_an_uncited_clause_leaves_a_sentence_partial(answer: str, expected: list[str]) -> None:
+    """A clause without a marker is part of the claim. A few words between two markers are not a clause."""
     assert verdicts(answer) == expected
 
 

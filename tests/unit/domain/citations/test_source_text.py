@@ -47,7 +47,7 @@ def sentences(source: SourceText) -> list[str]:
     ],
 )
 def test_every_word_is_found_where_it_stands(text: str) -> None:
-    """For each word of the text the index names the sentences that hold it or a form of it."""
+    """For each word the index returns the sentences that contain it or a form of it."""
     source = prepare_source(text, "", "en")
     held = [keys_of(sentence) for sentence in sentences(source)]
     for word in set().union(*held):
@@ -60,7 +60,7 @@ def test_every_word_is_found_where_it_stands(text: str) -> None:
 
 @given(st.text(max_size=120))
 def test_any_text_can_be_indexed(text: str) -> None:
-    """Words of any script, with any signs around them, are found in the sentence where they stand."""
+    """Words of any script with any punctuation are found in their sentences."""
     source = prepare_source(text, "", "en")
     for position, sentence in enumerate(sentences(source)):
         for word in keys_of(sentence):
@@ -69,7 +69,7 @@ def test_any_text_can_be_indexed(text: str) -> None:
 
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=80))
 def test_plain_text_is_normalized_like_any_other(text: str) -> None:
-    """The short way for ASCII gives what the long way gives."""
+    """The fast path for ASCII gives the same result as the general path."""
     assert normalize(text) == f" {NO_WORD.sub(' ', fold(text)).strip()} "
 
 

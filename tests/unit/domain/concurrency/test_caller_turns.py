@@ -25,7 +25,7 @@ def test_callers_take_turns() -> None:
 
 
 def test_a_caller_leaves_room_for_others() -> None:
-    """Where places come back late, the first caller takes half of them, the next one half of the rest at once."""
+    """While places are held for long, the first caller gets half of them, and the next one half of the rest at once."""
     turns = CallerTurns(16, keeps_room=True)
     first = [turns.ask("first") for _ in range(70)]
     second = [turns.ask("second") for _ in range(70)]

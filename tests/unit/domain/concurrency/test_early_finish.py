@@ -29,7 +29,7 @@ async def waits(early_finish: EarlyFinish) -> asyncio.Task[str]:
 
 @pytest.mark.parametrize("calls", [("ask", "found"), ("found", "ask")])
 async def test_blocks_end_when_it_was_asked_and_something_is_found(calls: tuple[str, str]) -> None:
-    """Whatever comes first; a block that begins later ends at once."""
+    """A block ends when the finish is requested and a result exists, in any order. A later block ends at once."""
     early_finish = EarlyFinish()
     task = await waits(early_finish)
     getattr(early_finish, calls[0])()
@@ -43,7 +43,7 @@ async def test_blocks_end_when_it_was_asked_and_something_is_found(calls: tuple[
 
 
 async def test_after_the_search_nothing_ends() -> None:
-    """Who asks while the text is written asks for what happens anyway."""
+    """Writing is what the request asks for, so it is not interrupted."""
     early_finish = EarlyFinish()
     early_finish.found()
     early_finish.close()
@@ -67,7 +67,7 @@ async def test_a_block_that_has_ended_is_left_alone() -> None:
 
 
 async def test_waiting_returns_what_is_done() -> None:
-    """The tasks go on; those that are done are returned."""
+    """The finished tasks are returned, and the others continue."""
     early_finish = EarlyFinish()
     early_finish.found()
     gate = asyncio.Event()

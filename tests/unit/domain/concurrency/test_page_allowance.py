@@ -43,7 +43,10 @@ async def fetch(count: int, host: str = HOST) -> None:
 
 
 async def test_no_host_has_all_pages() -> None:
-    """A host has MAX_PAGES_OF_HOST pages of a request. Its own redirects belong to its pages; another host has its own."""
+    """A request may read MAX_PAGES_OF_HOST pages of a host.
+
+    Redirects within the host belong to its pages, and other hosts are counted separately.
+    """
     with page_allowance():
         await fetch(MAX_PAGES_OF_HOST)
         for _ in range(2):
@@ -85,8 +88,8 @@ async def test_a_limit_that_is_far_away_refuses() -> None:
 
 
 @in_virtual_time
-async def test_one_that_is_cancelled_while_it_waits_holds_up_nobody() -> None:
-    """A page whose time is over leaves the others their turn."""
+async def test_a_page_that_is_cancelled_while_it_waits_blocks_no_other() -> None:
+    """A cancelled page does not block the queue."""
     bucket = Bucket(free=1)
     set_page_charge(bucket.charge)
     with page_allowance(max_of_host=None):
@@ -99,6 +102,6 @@ async def test_one_that_is_cancelled_while_it_waits_holds_up_nobody() -> None:
 
 
 async def test_outside_of_an_allowance_nothing_is_counted() -> None:
-    """Answers read few pages, and have limits of their own."""
+    """Answers read few pages, and have separate limits."""
     set_page_charge(Bucket(free=0, interval_s=60.0).charge)
     await fetch(MAX_PAGES_OF_HOST + 1)

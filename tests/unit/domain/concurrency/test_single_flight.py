@@ -20,7 +20,7 @@ A_WHILE_S = 60.0
 
 class TestStreams:
     async def test_a_late_caller_gets_the_stream_from_its_beginning(self) -> None:
-        """The parts so far at once, the others as they come."""
+        """It gets the earlier parts at once, and later parts as they arrive."""
         gate = asyncio.Event()
         starts = 0
 
@@ -78,7 +78,7 @@ class TestStreams:
 
 
 async def test_closing_cancels_running_calls() -> None:
-    """Their callers are told that they were stopped."""
+    """The callers get an error that says so."""
     flights: SingleFlight[int] = SingleFlight()
     began = asyncio.Event()
 

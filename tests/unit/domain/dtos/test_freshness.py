@@ -1,4 +1,4 @@
-"""What a freshness may say, and what it means."""
+"""The valid values of freshness and their meaning."""
 
 from __future__ import annotations
 
@@ -137,5 +137,5 @@ def test_results_are_filtered_by_their_date(published: str | None, stays: bool) 
 
 
 def test_a_recent_span_filters_nothing() -> None:
-    """The provider did that already: its clock, not ours, knows what a day ago was."""
+    """The provider has already filtered by its own clock."""
     assert Freshness(recent="day").admits("1999-01-01")

@@ -33,7 +33,7 @@ def test_an_unknown_cost_has_a_reason(calls: tuple[Spending, ...], cost_usd: flo
 
 @for_each("spent", [PAID, UNPRICED, CUT_OFF, FREE_CUT_OFF])
 def test_the_metadata_of_an_answer_keep_the_reason(spent: Spending) -> None:
-    """Another stage can add what it spent, and the reason is still known."""
+    """Another stage can add its costs without losing the reason."""
     metadata = ResearchMetadata(latency_ms=0, **spent.metadata())
     assert add_spending(metadata, Spending()) == metadata
     assert get_spending(metadata) == spent

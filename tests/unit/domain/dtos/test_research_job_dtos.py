@@ -1,4 +1,4 @@
-"""domain/dtos/research_job_dtos.py: what a stored run does."""
+"""domain/dtos/research_job_dtos.py: the behaviour of a stored run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""domain/dtos/source_dtos.py: what an answer says of a source."""
+"""domain/dtos/source_dtos.py: the description of a source in an answer."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_a_name_is_its_last_part(sent: str, name: str) -> None:
 
 
 def test_two_files_have_two_names() -> None:
-    """Otherwise one would take the place of the other, on systems that tell no capitals apart too."""
+    """Equal names would overwrite each other, also on systems that ignore case."""
     files = request(*({"name": name, "content": TEXT} for name in ("a.md", "A.md", "x/a.md", "a (2).md"))).files
     assert [file.name for file in files] == ["a.md", "A (2).md", "a (3).md", "a (2) (2).md"]
     assert files[0].content == b"Barn owls hunt mice."
@@ -82,7 +82,7 @@ def test_the_size_is_that_of_all_files_together() -> None:
 
 
 def test_a_request_shows_no_content_of_its_files() -> None:
-    """Neither in its text, which may be logged, nor when it is stored."""
+    """Content appears neither in the repr, which may be logged, nor in the stored request."""
     asked = request({"name": "a.md", "content": TEXT})
     assert "Barn owls" not in repr(asked)
     assert TEXT in asked.model_dump_json()  # the only place: a caller who writes the request as JSON

@@ -10,7 +10,7 @@ from modules.llm_platform.domain.evidence.ledger import LedgerReader
 ALBUM = "Transfiguration of Vincent, released in 2003, is the third studio album by singer-songwriter M. Ward."
 STATE = "Singer-songwriter M. Ward, who wrote Transfiguration of Vincent, his third studio album, is from the state of Oregon."
 
-# The word for what is asked is in most sources, so it counts little.
+# The word for the requested kind is in most sources, so it has little weight.
 OTHERS = [
     Source(
         index=number, url=f"https://example.org/{number}", title=f"Town {number}", text=f"Town {number} is in a state."
@@ -41,7 +41,7 @@ OTHERS = [
     ],
 )
 def test_a_sentence_on_the_subject_of_a_long_question_does_not_answer_it(question: str, text: str, state: str) -> None:
-    """It has nearly all words, and not the one for what is asked."""
+    """It has nearly all words of the question, but not the requested kind."""
     source = Source(index=1, url="https://example.org/a", title="Transfiguration of Vincent", text=text)
     [read] = LedgerReader([question], "en").read([source, *OTHERS], {})
     assert read.row.state == state

@@ -65,8 +65,8 @@ def test_an_answered_row_has_no_queries() -> None:
     assert (read.row.state, read.queries, read.row.needs) == ("answered", (), ("number",))
 
 
-def test_two_sources_with_different_figures_disagree_and_the_fact_is_asked_without_either() -> None:
-    """Neither figure is in the query, so that none is preferred."""
+def test_sources_with_different_figures_cause_a_neutral_query() -> None:
+    """The query contains neither figure, so that it favours none."""
     texts = ("The Meridian bridge is 480 metres long in total.", "The Meridian bridge is 512 metres long in total.")
     sources = [
         Source(index=n, title="Bridge", url=f"https://{n}.example/", text=text) for n, text in enumerate(texts, 1)
@@ -79,8 +79,8 @@ def test_two_sources_with_different_figures_disagree_and_the_fact_is_asked_witho
     assert not any(char.isdigit() for char in query)
 
 
-def test_a_topic_is_not_disputed_by_figures_that_nobody_asked_for() -> None:
-    """Two reports of other years give other figures: only a question for a figure, or for what something is, makes it open."""
+def test_unrelated_figures_are_no_conflict() -> None:
+    """Reports of two years have different figures. Only a question for a figure or a definition makes this a conflict."""
     texts = ("The Meridian bridge cost 480 lives in total.", "The Meridian bridge cost 512 lives in total.")
     sources = [
         Source(index=n, title="Bridge", url=f"https://{n}.example/", text=text) for n, text in enumerate(texts, 1)

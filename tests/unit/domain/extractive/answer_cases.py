@@ -1,4 +1,4 @@
-"""Questions with the sources found for them, and what an answer made of quotes must and must not hold. Data only."""
+"""Questions with their sources, and what an answer of quotes must and must not contain. Data only."""
 
 from __future__ import annotations
 

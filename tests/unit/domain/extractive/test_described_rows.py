@@ -72,7 +72,7 @@ def test_rows_that_lack_something_are_found(question: str, rows: list[str]) -> N
         "Which invoices are paid?",
         "Which invoices are not paid and not overdue?",
         "Why are the invoices not paid?",
-        "Which plumbers of the city are not paid?",  # the table says nothing of what is asked
+        "Which plumbers of the city are not paid?",  # the table does not answer the question
     ],
 )
 def test_other_questions_are_not_answered(question: str) -> None:
@@ -93,7 +93,7 @@ def test_rows_that_have_something_are_found(question: str, rows: list[str] | Non
 
 
 def test_a_prefix_is_no_denial_of_its_own() -> None:
-    """A university is neither a denial nor a reason to leave out its row."""
+    """The prefix of "university" is not a negation, and does not exclude its row."""
     rows = "| North | Graz | yes |\n| South | Linz | no |\n| West | Graz | yes |\n"
     table = f"| University | City | Library |\n|---|---|---|\n{rows}"
     assert found_in(table, "Which universities have a library?") == ["North", "West"]

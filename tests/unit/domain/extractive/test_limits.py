@@ -1,4 +1,4 @@
-"""The limit that a question states, and what is left of the question."""
+"""The limit in a question, and the rest of the question."""
 
 from __future__ import annotations
 
@@ -78,5 +78,5 @@ def test_no_limit_is_made_up(question: str) -> None:
 
 
 def test_the_end_of_a_long_text_is_not_read() -> None:
-    """Each phrase is compared with what is after it, so the time would grow with the square of the length."""
+    """Each phrase is compared with the text after it, so the time would grow quadratically."""
     assert read_limits("x " * MAX_READ_CHARS + "more than 20") == []

@@ -1,4 +1,4 @@
-"""Rows that a question names: they are told from the others, and one of their cells may be what the question asks for."""
+"""A question can name table rows. They are distinguished from the others, and one of their cells may be the answer."""
 
 from __future__ import annotations
 
@@ -65,8 +65,11 @@ def test_a_question_for_anything_else_names_no_row(question: str) -> None:
     assert named_in(SERVICES, question) == []
 
 
-def test_of_a_wide_row_the_models_read_what_the_question_names() -> None:
-    """And its first cell; all of a row of which the question names nothing, and all of a narrow one."""
+def test_the_models_read_the_named_columns_of_a_wide_row() -> None:
+    """The models read the named columns and the first cell of a wide row.
+
+    They read the whole row if it is narrow or no column is named.
+    """
     wide = "| Boat | " + " | ".join(f"Part {letter}" for letter in "abcdefgh") + " |\n" + "|---" * 9 + "|\n"
     wide += "| Anna | oak | elm | ash | fir | yew | box | fig | bay |\n| Bella | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |\n"
 

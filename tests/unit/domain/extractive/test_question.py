@@ -38,14 +38,15 @@ def terms(text: str, language: str = "en") -> list[str]:
     ],
 )
 def test_terms_are_content_words(text: str, language: str, expected: list[str]) -> None:
-    """Function words go, also a request in front of an indirect question; identifiers stay whole, unspaced scripts come as
-    pairs of characters.
+    """Function words are removed, also in an introductory request.
+
+    Identifiers stay whole, and scripts without spaces become character pairs.
     """
     assert terms(text, language) == expected
 
 
 def test_names_have_higher_and_filler_lower_weight() -> None:
-    """A name decides what a question is about; `way` and `difference` decide nothing."""
+    """Names have a high weight, because they define the topic. Words such as `way` and `difference` have a low weight."""
     weights = {term.word: term.weight for term in read_question("What is the best way to start Redis 7?", "en").terms}
     assert weights == {"best": WEAK_WEIGHT, "way": WEAK_WEIGHT, "start": 1.0, "redis": NAME_WEIGHT, "7": NAME_WEIGHT}
 
@@ -62,7 +63,7 @@ def test_names_have_higher_and_filler_lower_weight() -> None:
     ],
 )
 def test_question_is_split_into_parts(text: str, parts: list[set[str]]) -> None:
-    """Each part that asks for something of its own stands alone; one of filler alone joins its neighbour."""
+    """Each part with its own question is separate. A part of filler words is joined to its neighbour."""
     question = read_question(text, "en")
     assert [{question.terms[number].word for number in part} for part in question.parts] == parts
 

@@ -88,7 +88,7 @@ def test_what_the_words_chose_stays_if_it_answers_as_well() -> None:
 
 
 def test_the_words_decide_about_the_parts_of_a_question() -> None:
-    """A sentence that answers one part is no good answer to the whole, which is what the model reads."""
+    """The model reads the whole question, so a sentence that answers one part is judged by its words."""
     question = "How many days of paid leave do full-time staff have, and how are trains booked?"
     kept = [candidate.sentence.text for candidate in select(question).chosen]
     assert len(kept) == 2
@@ -109,7 +109,7 @@ def test_the_words_do_not_decide_against_a_much_better_sentence() -> None:
 
 @for_each("log_odds, may_answer", [(0.9, True), (0.1, False), (-9.0, False)])
 def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: bool) -> None:
-    """It is no answer, but no reason to say that there is none."""
+    """The sentence is not a certain answer, but the text must not deny an answer."""
     selection = select("How much holiday am I entitled to?")
     readings = [
         SentenceReading(one, 0.0, 0.0, log_odds if LEAVE in one.sentence.text else -9.0)
@@ -132,8 +132,8 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
         ("nl", "en", "near"),
     ],
 )
-def test_a_question_is_read_beside_sentences_of_its_language(question: str, sentence: str, kind: str) -> None:
-    """Log-odds of two models cannot be compared, and beside unknown languages the encoder decides alone."""
+def test_a_question_is_compared_with_sentences_of_its_language(question: str, sentence: str, kind: str) -> None:
+    """Scores of two models cannot be compared. If the language is unknown, only the encoder decides."""
     assert choose_kind(question, sentence) == kind
 
 
@@ -179,7 +179,7 @@ def test_only_as_many_sentences_are_tested_as_are_returned(monkeypatch: pytest.M
 
 
 def test_a_table_row_is_read_with_the_names_of_its_columns() -> None:
-    """And each sentence with what stands around it."""
+    """Each sentence is also read with its surrounding text."""
     selection = select("What does the hotel in Graz cost?")
     texts = [describe_sentence(candidate, selection.question) for candidate in list_quotable(selection)]
     assert "City: Graz; Hotel: Alpina; Price: 90 (Handbook · Travel)" in texts

@@ -1,4 +1,4 @@
-"""What is quoted from real documentation: manuals, package pages, reference texts, our own docs."""
+"""Quotes from real documentation: manuals, package pages, reference texts, and our own docs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = [json.loads(line) for line in (QUALITY / "real_answers.jsonl").read_text
 
 @for_each("case", CASES)
 async def test_the_passage_that_answers_is_quoted(case: dict[str, Any]) -> None:
-    """With what must be read along with it, without what belongs to something else, and every quote bears its sentence."""
+    """The quote includes the text needed to understand it and nothing unrelated, and every quote supports its sentence."""
     sources = [Source(index=number, **source) for number, source in enumerate(case["sources"], 1)]
     written = await ExtractiveSynthesizer().synthesize(SynthesisRequest(case["question"], sources, case["language"]))
     assert written.answered is case["answered"], written.text

@@ -79,7 +79,7 @@ def report(
 
 
 def quotes(text: str) -> list[str]:
-    """Return the quoted sentences, without what is code, heading or our own."""
+    """Return the quoted sentences without code, headings and our own sentences."""
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     return re.findall(r"[^.\n]+ \[\d[^.\n]*", prose)
 
@@ -92,7 +92,7 @@ def test_each_question_has_a_section_in_order() -> None:
 
 
 def test_sections_contain_their_answers() -> None:
-    """The passage stands below the question that it answers, with the sentences that go on with it, and code as code."""
+    """The passage is below the question that it answers, with its following sentences, and code stays code."""
     _, created, cancelled, run = report().split("## ")
     assert (
         "create_task() wraps a coroutine into a task and schedules its execution [1]:\n\n```\ntask = create_task"
@@ -103,14 +103,14 @@ def test_sections_contain_their_answers() -> None:
 
 
 def test_no_sentence_is_repeated() -> None:
-    """No sentence stands in two places of the whole report."""
+    """No sentence occurs twice in the report."""
     told = quotes(report())
     assert len(told) > 5
     assert len(told) == len(set(told))
 
 
 def test_every_citation_is_supported() -> None:
-    """The checker finds each quote in its source, the sanitiser leaves it as it is, our own words need no source."""
+    """The checker finds each quote in its source, the sanitiser changes nothing, and our own sentences need no source."""
     text = report(*QUESTIONS, MARS)
     assert sanitize(text, SOURCES) == text
     checked = CitationChecker(SOURCES, "en").check(text)
@@ -128,12 +128,12 @@ def test_unanswered_questions_are_listed() -> None:
 
 
 def test_report_without_answers_is_empty() -> None:
-    """Sources about something else give no text at all, and the caller says so."""
+    """Unrelated sources give no text, and the caller reports that."""
     assert report(MARS, question=MARS) == ""
 
 
 def test_question_answered_above_is_not_unanswered() -> None:
-    """Where another section holds the whole answer already, the section says that it stands above."""
+    """If an earlier section has the whole answer, the section refers to it."""
     only = pages("# Heat pumps\n\nHeat pumps move heat from outside into a house.")
     text = report("How do heat pumps move heat?", "What moves heat into a house?", sources=only, question="Heat pumps?")
     assert text.count("Heat pumps move heat from outside into a house") == 1
@@ -142,14 +142,14 @@ def test_question_answered_above_is_not_unanswered() -> None:
 
 
 def test_opening_leaves_the_only_answer_to_its_section() -> None:
-    """A sentence that answers both the main question and a sub-question stands in the section."""
+    """A sentence that answers both the main question and a sub-question is in the section."""
     only = pages("# Heat pumps\n\nHeat pumps move heat from outside into a house.")
     text = report("How do heat pumps move heat?", sources=only, question="How do heat pumps move heat?")
     assert "## How do heat pumps move heat?\n\nHeat pumps move heat" in text
 
 
 def test_contradicting_sources_are_quoted_together() -> None:
-    """Both sides are quoted under a heading of their own, and not a second time."""
+    """Both sides are quoted once under a separate heading."""
     both = pages(
         "# Limits\n\nThe session token stays valid for 30 minutes after the last request of the user.",
         "# Limits of sessions\n\nThe session token stays valid for 45 minutes after the last request of the user.",
@@ -229,7 +229,7 @@ def test_five_long_pages_take_bounded_time() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=3), st.text(min_size=1, max_size=60))
 def test_any_text_gives_a_report_or_nothing(texts: list[str], question: str) -> None:
-    """Whatever strangers write and people ask, there is no error, and what is cited exists."""
+    """Any text and any question give no error, and every cited source exists."""
     sources = [Source(index=n, title="", url=f"https://a.example/{n}", text=text) for n, text in enumerate(texts, 1)]
     text = report(question, sources=sources, question=question)
     assert {int(number) for number in re.findall(r" \[(\d)\]", text)} <= set(range(1, 4)) or question in text

@@ -39,7 +39,7 @@ def found_in(text: str, question: str, language: str = "en", *, is_whole: bool =
     ],
 )
 def test_all_rows_within_a_limit_are_found(question: str, rows: list[str]) -> None:
-    """The column is named, or what it measures, or its unit is. What is free costs nothing, and an empty cell is no value."""
+    """The question names the column, what it measures, or its unit. "Free" counts as 0, and an empty cell has no value."""
     assert names(found_in(ROOMS, question)) == rows
 
 

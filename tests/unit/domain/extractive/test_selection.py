@@ -52,7 +52,7 @@ ABOUT_OTHERS = (
 
 
 def test_text_about_the_question_answers_with_less_of_its_words() -> None:
-    """The sentences around the best one speak of the question, too: it may lack a word of it."""
+    """If the surrounding sentences are about the topic, the best sentence may lack a word of the question."""
     assert chosen("How do honey bees survive winter warm?", ABOUT_BEES)
 
 
@@ -98,7 +98,7 @@ def test_announcement_without_its_list_is_left_out() -> None:
 
 
 def test_long_code_is_not_quoted() -> None:
-    """Neither is the sentence that is_announcement it."""
+    """The sentence that announces the code is not quoted either."""
     code = "\n".join(f"step_{number}()" for number in range(40))
     assert chosen("How do I start a pump?", f"Start the pump like this:\n\n```\n{code}\n```") == []
 
@@ -114,7 +114,7 @@ def test_repeated_statement_is_quoted_once() -> None:
 
 
 def test_sources_without_the_rare_word_do_not_answer() -> None:
-    """What is said of another subject does not answer."""
+    """A statement about another subject is not an answer."""
     assert (
         chosen("What does a zeppelin weigh?", "A pump weighs nine kilograms.", "A horse weighs more than a pump.") == []
     )
@@ -132,7 +132,7 @@ def test_source_without_the_name_is_off_subject() -> None:
 
 @given(TEXTS, st.text(alphabet="abn ?", min_size=1, max_size=40))
 def test_quotes_are_words_of_their_source(texts: list[str], question: str) -> None:
-    """Whatever the sources: each quote names its own source, and no sentence is chosen twice."""
+    """For any sources, each quote names its own source, and no sentence is selected twice."""
     quotes = quoted(question, *texts)
     for quote in quotes:
         assert quote.source.text == texts[quote.source.index - 1]
@@ -182,7 +182,7 @@ def test_one_source_does_not_conflict_with_itself() -> None:
     ],
 )
 def test_meanings_are_detected_in_titles(question: str, titles: tuple[str, ...], expected: list[str] | None) -> None:
-    """A short question with two kinds of thing behind its only word has two meanings."""
+    """A short question has two meanings if its only word names two kinds of things."""
     selection = select(
         question, "A jaguar is a big cat of the woods.", "A jaguar is a fast British car.", titles=titles
     )
@@ -191,7 +191,7 @@ def test_meanings_are_detected_in_titles(question: str, titles: tuple[str, ...],
 
 
 def test_token_limit_is_respected() -> None:
-    """Later passages are left out; the first one is never cut in two."""
+    """Later passages are left out, and the first passage is never cut."""
     question = read_question("How do pumps work, and how do filters work?", "en")
     selection = choose_by_words(
         question,
@@ -216,7 +216,7 @@ def test_token_limit_is_respected() -> None:
     ],
 )
 def test_markers_are_before_the_full_stop(text: str, shown: str) -> None:
-    """The sentence keeps its end, behind the marker; code keeps a fence that holds it."""
+    """The full stop follows the marker. Code keeps a fence that it contains."""
     question = read_question("What do pumps press?", "en")
     assert render_answer(choose_by_words(question, sources(text)), get_messages("en"), 2048) == shown
 
@@ -270,7 +270,7 @@ def test_small_table_is_quoted_as_a_whole() -> None:
 
 
 def test_code_below_a_heading_answers_how() -> None:
-    """Nobody is_announcement it in a sentence; what says `This` of it stands behind it."""
+    """No sentence announces the code. A sentence that refers to it with `This` follows it."""
     assert answer_to("How do I install the saw?", SAW).startswith("Installation [1]:\n\n```shell\npip install saw\n```")
 
 
@@ -290,7 +290,10 @@ def test_code_below_a_sentence_is_quoted_when_asked_how() -> None:
 
 
 def test_list_item_is_quoted_with_its_introduction() -> None:
-    """One item behind it, several below it; a fragment of a list without introduction gets its heading."""
+    """One item follows its introduction on the line, and several items are below it.
+
+    A fragment without introduction gets its heading.
+    """
     assert "A saw needs: a strong motor [1]" in answer_to("Which strong motor?", SAW)
     assert "Colours [1]:\n\n- light red [1]\n- dark blue [1]" in answer_to("Is it light red or dark blue?", SAW)
 
@@ -335,7 +338,7 @@ How do I choose an editor?
 
 
 def test_definition_is_quoted_with_its_term() -> None:
-    """An option is code, a question of a FAQ is no term, and the sentence behind goes with the first."""
+    """An option is code, a question of a FAQ is not a term, and the next sentence belongs to the first."""
     assert answer_to("What does the -m option do?", MANUAL) == (
         "`-m <msg>`, `--message=<msg>`: Use the given text as the commit message [1]. Several are put together [1]."
     )
@@ -380,12 +383,12 @@ def test_a_sign_is_recognized_as_documents_write_it(question: str, text: str) ->
 
 
 def test_option_that_no_source_has_is_not_answered() -> None:
-    """However much else is said of the commit message: the answer would be about another option."""
+    """The other statements about commit messages would answer a question about another option."""
     assert answer_to("What does the -x option do to the commit message?", MANUAL) == ""
     assert answer_to("What does COMMIT_MESSAGE_COLOR do to the commit message?", MANUAL) == ""
 
 
 def test_passage_cut_inside_of_code_is_parsed() -> None:
-    """Its first fence ends code: the prose behind would pass for code, and the code for prose."""
+    """Its first fence closes code, so without this rule text and code would be swapped."""
     text = "saw.start()\n```\n\nThe saw starts with a lever.\n\n```\nsaw.stop()\n```\n\nIt stops."
     assert answer_to("With what does the saw start?", text) == "The saw starts with a lever [1]."

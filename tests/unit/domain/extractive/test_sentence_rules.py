@@ -1,4 +1,4 @@
-"""Which sentences cannot stand in an answer by themselves."""
+"""Sentences that cannot be quoted without their context."""
 
 from __future__ import annotations
 
@@ -146,15 +146,15 @@ STATEMENTS_ABOUT_EXHIBITS = [
 
 
 @for_each("sentence", EXHIBITS)
-def test_a_sentence_about_a_figure_or_table_alone_shows_nothing(sentence: str) -> None:
-    """The reader of a quote does not see what it refers to; a question about that very figure may have it."""
+def test_a_sentence_that_only_refers_to_a_figure_or_table_is_not_quoted(sentence: str) -> None:
+    """A quoted sentence lacks the figure that it refers to. A question about this figure may quote it."""
     assert points_to_exhibit(sentence, "What is a loop?")
     assert not points_to_exhibit(sentence, f"Which one? {sentence}")
 
 
 @for_each("sentence", STATEMENTS_ABOUT_EXHIBITS)
 def test_what_a_figure_proves_is_a_statement(sentence: str) -> None:
-    """Behind `that` stands what the figure shows; other things have a number or the name of a figure, too."""
+    """The clause after `that` is a statement. Other things than figures also have numbers."""
     assert not points_to_exhibit(sentence, "What is a loop?")
 
 
@@ -178,7 +178,10 @@ def test_questions_are_detected(sentence: str, expected: bool) -> None:
 
 
 def test_pointer_in_parentheses_leaves_a_statement() -> None:
-    """A manual refers to its sections in passing; an instruction in parentheses is one all the same."""
+    """A reference to a section in parentheses leaves the statement.
+
+    An instruction in parentheses is still an instruction.
+    """
     assert not find_boilerplate("An array variable (see Section 6.7) with a list of exit states.").is_unasked(
         "What is it?"
     )

@@ -177,7 +177,7 @@ def test_bars_alone_are_not_a_table(text: str) -> None:
 
 
 def test_heading_above_code_announces_it() -> None:
-    """It says what the code is for; a heading above prose is no sentence."""
+    """It says what the code does. A heading above text is not a sentence."""
     found = everything("# Saw\n\nSaws cut wood.\n\n## Installation\n\n```shell\npip install saw\n```\n")
     assert [(one.text, one.is_announcement) for one in found] == [("Saws cut wood.", False), ("Installation:", True)]
     assert found[1].after[0].text == "pip install saw"
@@ -199,7 +199,7 @@ def test_row_of_links_is_not_a_sentence() -> None:
 
 
 def test_snippets_are_split_at_omissions() -> None:
-    """A piece beside an ellipsis is not a whole sentence, and the date in front is not part of it."""
+    """A fragment next to an ellipsis is not a whole sentence, and the leading date is not part of it."""
     found = everything("Jan 5, 2024 — The tower is tall. It was built ... in the city of Paris. More is said here …")
     assert [(sentence.text, sentence.is_complete) for sentence in found] == [
         ("The tower is tall.", True),
@@ -210,7 +210,10 @@ def test_snippets_are_split_at_omissions() -> None:
 
 
 def test_snippet_may_begin_inside_of_a_sentence() -> None:
-    """The dots in front are not words of the source; behind them a small letter is half a sentence, a capital a whole one."""
+    """The leading dots are not part of the source.
+
+    A lower-case letter after them continues a sentence, and a capital begins one.
+    """
     found = everything("…of the pump. It is made of steel.") + everything("... Pumps move water.")
     assert [(sentence.text, sentence.is_complete) for sentence in found] == [
         ("of the pump.", False),
@@ -254,7 +257,7 @@ def test_relevant_paragraphs_of_a_long_text_are_read() -> None:
     ],
 )
 def test_markup_is_removed(written: str, shown: str) -> None:
-    """A quote reads like a sentence, and its words are those of the source."""
+    """A quote is plain text in the words of the source."""
     assert strip_markup(written).replace("  ", " ") == shown
 
 
@@ -310,7 +313,7 @@ def test_hostile_text_is_parsed_in_bounded_time(unit: str) -> None:
     ],
 )
 def test_code_and_names_are_unchanged(written: str, shown: str) -> None:
-    """Neither a placeholder nor an index nor an underscore inside code is markup; prose around it loses its own."""
+    """Placeholders, indexes and underscores in code are not markup. The surrounding text loses its markup."""
     assert strip_markup(written) == shown
 
 

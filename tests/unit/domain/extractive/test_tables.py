@@ -167,8 +167,8 @@ def test_a_word_in_the_text_of_a_cell_does_not_make_a_table_the_one_that_is_aske
     assert names(found_in_tables("Which boat is the most expensive?", EXTRAS, BOATS)) == ["Carla"]
 
 
-def test_of_equally_near_tables_the_one_that_can_answer_does() -> None:
-    """If several can, it is not certain which one is meant."""
+def test_of_equally_close_tables_the_one_that_can_answer_is_used() -> None:
+    """If several tables can answer, the intended one is uncertain."""
     berths = "| Boat | Berth |\n|---|---|\n| Anna | A |\n| Bella | B |\n| Carla | C |\n"
     assert names(found_in_tables("Which boat is the oldest?", berths, BOATS)) == ["Carla"]
     assert found_in_tables("Which boat is the oldest?", BOATS, BOATS.replace("Carla", "Emma")) is None
@@ -274,7 +274,7 @@ def test_other_writings_of_one_unit_are_compared(cells: tuple[str, ...]) -> None
 
 
 def test_another_column_is_not_compared_instead() -> None:
-    """The column that is asked about has several units, so that it is not compared. The number of ports is no answer."""
+    """The requested column has several units and is not compared. The number of ports is not an answer."""
     table = """| Disk | Size | Ports |
 |---|---|---|
 | A | 900 MB | 4 |
@@ -323,8 +323,8 @@ def test_a_row_of_totals_may_begin_with_an_empty_cell() -> None:
     assert names(found_in(table, "Which centre has the highest budget?")) == ["2"]
 
 
-def test_a_question_about_something_else_counts_no_rows() -> None:
-    """One word of four stands in the table by accident."""
+def test_a_question_on_another_topic_counts_no_rows() -> None:
+    """The table contains one of four words by accident."""
     assert names(found_in(BOATS, "How many people insured by the village school sing?")) is None
 
 

@@ -1,4 +1,4 @@
-"""How many independent sources stand behind each side of a disagreement."""
+"""How many independent sources support each side of a disagreement."""
 
 from collections.abc import Sequence
 
@@ -88,7 +88,7 @@ def test_a_quote_has_the_date_of_its_source_and_only_a_disputed_one_has_voices()
 
 @pytest.mark.parametrize("questions", [(), (QUESTION,)])
 async def test_an_answer_without_a_model_shows_both_sides_with_dates_and_voices(questions: tuple[str, ...]) -> None:
-    """The notes are the platform's own words: they need no source."""
+    """The notes are sentences of the platform and need no source."""
     sources = tuple(sources_of(SHORT, LONG, OTHER_WORDS, published=("2024-05-01T08:00:00Z", "last week")))
     request = SynthesisRequest(question=QUESTION, sources=sources, language="en", questions=questions)
     text = (await ExtractiveSynthesizer().synthesize(request)).text
@@ -103,7 +103,7 @@ async def test_an_answer_without_a_model_shows_both_sides_with_dates_and_voices(
     "language", ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "zh", "ja", "ko", "ar", "he"]
 )
 def test_a_note_is_recognised_in_every_language(language: str) -> None:
-    """A sentence with other words is none."""
+    """A sentence with other words is not a note."""
     messages = get_messages(language)
     for published in (None, "2024-05", "2024-05-01T08:00:00Z"):
         assert messages.is_voices_note(messages.voices_note(published, 12))

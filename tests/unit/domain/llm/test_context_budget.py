@@ -45,7 +45,7 @@ def tokens(packed_sources: tuple[Source, ...]) -> list[int]:
 
 @given(TEXTS, BUDGETS)
 def test_never_over_budget_and_the_rest_is_reported(texts: list[str], budget: int) -> None:
-    """What is kept fits the budget; what was cut is reported, token by token; kept texts are beginnings."""
+    """The kept text fits the budget and consists of beginnings, and the number of cut tokens is exact."""
     given_sources = sources(*texts)
     packed = fit_to_budget(given_sources, budget)
     used = sum(tokens(packed.sources))
@@ -86,8 +86,8 @@ def test_short_sources_stay_whole_and_long_ones_share_the_rest() -> None:
     assert min(tokens(packed.sources)) > 0
 
 
-def test_cuts_stand_at_ends_of_sentences() -> None:
-    """A text is cut behind a full stop where a sentence fits."""
+def test_texts_are_cut_at_sentence_ends() -> None:
+    """A text is cut after a full stop if a sentence fits."""
     packed = fit_to_budget(sources(LONG, LONG), 300)
     assert all(source.text.endswith("length.") for source in packed.sources)
 
@@ -106,7 +106,7 @@ def test_text_without_spaces_is_cut_within_its_share() -> None:
 
 
 def test_sources_within_the_budget_are_unchanged() -> None:
-    """Below the budget the very same sources come back."""
+    """Below the budget the same objects are returned."""
     given_sources = sources("One.", "Two.")
     packed = fit_to_budget(given_sources)
     assert packed.sources == tuple(given_sources)
@@ -125,7 +125,7 @@ def is_in_a_word(text: str, at: int) -> bool:
 
 
 def is_passage(part: str, whole: str) -> bool:
-    """Return whether the part stands in the text so that no word is cut at its beginning or its end."""
+    """Return whether the part is in the text without cut words at its ends."""
     starts = (found.start() for found in re.finditer(f"(?={re.escape(part)})", whole))
     return any(not is_in_a_word(whole, start) and not is_in_a_word(whole, start + len(part)) for start in starts)
 
@@ -133,8 +133,9 @@ def is_passage(part: str, whole: str) -> bool:
 @given(TEXTS, BUDGETS, st.text(alphabet="abz АЖя 中文。 19_é-ไท", max_size=40))
 @example(texts=["1?", "1?1?1?", " 1?1??1?é"], budget=15, question="")
 def test_passages_for_a_question_fit_the_budget(texts: list[str], budget: int, question: str) -> None:
-    """Whatever the question: never over budget, the sources in their order, what was cut is counted, nothing is invented, and
-    no word is cut.
+    """For any question, the passages fit the budget in the order of their sources.
+
+    Cut tokens are counted, and passages are verbatim without cut words.
     """
     given_sources = sources(*texts)
     packed = fit_to_question(given_sources, question, budget)
@@ -147,8 +148,8 @@ def test_passages_for_a_question_fit_the_budget(texts: list[str], budget: int, q
         assert all(is_passage(part, given_sources[kept.index - 1].text) for part in kept.text.split(GAP))
 
 
-def test_the_passage_that_fits_the_question_is_kept() -> None:
-    """It may stand at the end of a long source; the beginning gives way to it."""
+def test_the_most_relevant_passage_is_kept() -> None:
+    """A relevant passage at the end of a long source replaces its beginning."""
     text = f"{LONG}\n\nThe pump listens on port 4949.\n\n{LONG}"
     packed = fit_to_question(sources(LONG, text), "On which port does the pump listen?", 400)
     assert "port 4949" in packed.sources[1].text
@@ -177,7 +178,7 @@ def test_a_few_passages_are_enough_if_they_have_every_word_of_the_question() -> 
     ],
 )
 def test_half_of_the_budget_is_used_if_the_best_passages_may_not_answer(question: str) -> None:
-    """Facts that share few words with the question may stand in passages that the brief prompt has no room for."""
+    """Passages with facts may share few words with the question, and the brief prompt has no room for them."""
     packed = fit_to_question(sources(LONG, f"{LONG}\n\n{PUMP}", WATER), question, 600)
     assert any(PUMP in source.text for source in packed.sources)
     assert 600 * BRIEF_SHARE < sum(tokens(packed.sources)) <= 600 * ONE_STEP_SHARE
@@ -200,7 +201,7 @@ def test_a_small_budget_is_for_a_small_model_which_gets_fewer_passages(question:
 
 
 def test_sources_that_have_no_word_of_the_question_share_the_budget() -> None:
-    """A question in another language ranks no passage, so that each source has its part."""
+    """A question in another language ranks no passage, so each source gets a share."""
     packed = fit_to_question(sources(LONG, LONG, WATER), "Où coule la rivière souterraine ?", 600)
     assert len(packed.sources) == 3
     assert sum(tokens(packed.sources)) > 600 * ONE_STEP_SHARE
@@ -230,7 +231,7 @@ def test_an_answer_of_several_searches_gets_all_sources() -> None:
 
 
 def test_better_ranked_sources_get_more_room() -> None:
-    """The second of two long sources gets about half of what the first one gets."""
+    """The second of two long sources gets about half of the first one's share."""
     first, second = tokens(fit_to_question(sources(LONG, LONG), "Why?", 1200).sources)
     assert 1.5 < first / second < 2.5
 

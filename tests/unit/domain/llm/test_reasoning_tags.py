@@ -1,4 +1,4 @@
-"""The reasoning in a text is told from the answer, wherever its pieces end."""
+"""Reasoning is separated from the answer, whatever the chunks."""
 
 import pytest
 

@@ -34,7 +34,7 @@ def test_where_an_address_begins_and_ends(text: str, sign: str, expected: str | 
 
 
 def test_only_addresses_of_sources_are_known() -> None:
-    """An address that names a source's page is known under the source's own spelling; unsafe ones never are."""
+    """An equivalent spelling of a source's address is recognised. An unsafe address never is."""
     known = KnownAddresses(["https://a.example/x", "https://b.example/<x>", "doc:a b.md"])
     assert known.exact("https://a.example/x") == "https://a.example/x"
     assert known.exact("http://www.a.example/x/?utm_source=y") == "https://a.example/x"

@@ -56,7 +56,7 @@ def test_code_lines_match_a_renderer(text: str) -> None:
 
 @pytest.mark.parametrize("markers", ["> " * 200, "- " * 200])
 def test_depth_is_bounded(markers: str) -> None:
-    """Containers beyond the bound are text, and a fence in them is none."""
+    """Containers beyond the maximal depth are plain text, also with a fence inside."""
     blocks = BlockTracker()
     blocks.take(f"{markers}```")
     assert blocks.fence is None

@@ -37,7 +37,7 @@ def test_lists_and_ranges(listed: str, expected: list[int] | None) -> None:
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=5), st.sampled_from([", ", "-", "–", ";"]))
 def test_only_known_numbers_are_cited(numbers: list[int], sign: str) -> None:
-    """Whatever is listed, what comes out are sources."""
+    """Any list of numbers is reduced to numbers of sources."""
     assert set(parse_numbers(sign.join(map(str, numbers)), KNOWN) or []) <= set(KNOWN)
 
 

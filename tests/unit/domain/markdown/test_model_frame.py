@@ -1,4 +1,4 @@
-"""What models put around an answer is taken off, in whatever pieces it comes; what belongs to the answer stays."""
+"""The frame that a model puts around its answer is removed, whatever the chunks, and the answer is kept."""
 
 from __future__ import annotations
 
@@ -71,26 +71,26 @@ def test_an_answer_in_a_fence_is_unwrapped(written: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "markdown"])
 def test_code_in_a_wrapped_answer_stays_code(name: str) -> None:
-    """A fence with a name inside is closed by its own end."""
+    """A named fence inside is closed by its own end."""
     inside = f"{ANSWER}\n\n{CODE}\n\nThen it ends [2]."
     assert sanitize(f"```{name}\n{inside}\n```", SOURCES).strip() == inside
 
 
 def test_a_wrapped_answer_is_streamed() -> None:
-    """Where the fence is named, nobody waits for its end: the first line with a citation decides."""
+    """If the outer fence has a name, streaming starts at the first line with a citation."""
     sanitizer = AnswerSanitizer(SOURCES)
     assert "The loop runs tasks [1]." in sanitizer.feed(f"```markdown\n{ANSWER}\n")
 
 
 @for_each("listed", LISTS.values())
 def test_a_list_of_sources_is_removed(listed: str) -> None:
-    """The model's own list may name anything, and ours stands below the answer."""
+    """The model's own list may name anything. The platform's list follows the answer."""
     assert sanitize(f"{ANSWER}\n\n{listed}", SOURCES).strip() == ANSWER
 
 
 @for_each("written", LEFT.values())
 def test_lists_inside_the_answer_stay(written: str) -> None:
-    """Code that was asked for, sources of other things, lists that the text goes on from."""
+    """Requested code, sources of other kinds, and lists in the middle of the text are kept."""
     assert sanitize(written, SOURCES) == written
 
 
@@ -98,8 +98,8 @@ def test_lists_inside_the_answer_stay(written: str) -> None:
     st.sampled_from([*WRAPPED.values(), *LEFT.values(), *(f"{ANSWER}\n\n{lists}" for lists in LISTS.values())]),
     st.lists(st.integers(1, 15), max_size=30),
 )
-def test_pieces_make_no_difference(written: str, sizes: list[int]) -> None:
-    """The same text comes out however a model's answer is cut."""
+def test_chunks_make_no_difference(written: str, sizes: list[int]) -> None:
+    """The result is independent of the chunks."""
     assert in_pieces(written, sizes) == sanitize(written, SOURCES)
 
 
@@ -108,7 +108,7 @@ PARTS = ["```", "````md", "~~~", "[1] Notes", "Sources:", "\n", "\n\n", "a. ", "
 
 @given(st.lists(st.sampled_from(PARTS), max_size=14))
 def test_only_frames_are_removed(parts: list[str]) -> None:
-    """Whatever stands where, in pieces or whole, words of the answer are there."""
+    """No word of the answer is lost, whatever its content and chunks."""
     written = "".join(parts)
     assert in_pieces(written, [1] * len(written)) == sanitize(written, SOURCES)
     assert sanitize(written, SOURCES).count("a. ") == written.count("a. ")

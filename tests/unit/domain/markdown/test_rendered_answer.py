@@ -1,4 +1,4 @@
-"""What a CommonMark or GFM renderer makes of a sanitised answer holds nothing foreign, whatever the model wrote."""
+"""A CommonMark or GFM renderer shows nothing external in a sanitised answer, whatever the model wrote."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_renderer_shows_no_untrusted_link_or_html(written: str) -> None:
 @settings(max_examples=200)
 @given(BLOCKS, st.sampled_from(["[9](http://evil.example)", "x <b> [99]", "    y`"]))
 def test_plain_fences_are_unchanged(before: str, code: str) -> None:
-    """Fenced code behind any closed blocks is the same code for a renderer as it was before."""
+    """A renderer reads fenced code after any closed blocks as the same code."""
     written = f"{sanitize(before, SOURCES)}\n\n<!---->\n\n# h\n\n```\n{code}\n```\n"
     fences = [token.content for token in COMMONMARK.parse(sanitize(written, SOURCES)) if token.type == "fence"]
     assert fences[-1] == f"{code}\n"

@@ -74,7 +74,7 @@ def test_only_markers_change(before: str, after: str) -> None:
 
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_the_same_numbers_give_the_same_text(text: str) -> None:
-    """Numbers that stay what they are change nothing but a number that stands twice in one row."""
+    """Unchanged numbers change nothing, except that repeated numbers in one group are merged."""
     safe = sanitize(text, SOURCES)
     once = renumber_markers(safe, SAME)
     assert once == safe or "][" in safe
@@ -83,7 +83,7 @@ def test_the_same_numbers_give_the_same_text(text: str) -> None:
 
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_renumbered_text_can_be_sanitised_again(text: str) -> None:
-    """What is shown holds no number but those that there are, and is safe as it stands."""
+    """The text has only existing numbers, and sanitising it again is safe."""
     safe = sanitize(text, SOURCES)
     again = sanitize(renumber_markers(safe, {2: 1, 6: 2}), SOURCES[:2])
     assert sanitize(again, SOURCES[:2]) == again

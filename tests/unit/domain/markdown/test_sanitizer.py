@@ -63,7 +63,7 @@ def in_pieces(text: str, sizes: list[int]) -> list[str]:
     ],
 )
 def test_markers_are_written_in_one_way(written: str, expected: str) -> None:
-    """Whatever form a model gives them, markers of sources come out as [n], their numbers unchanged."""
+    """Every syntax of a marker is written as [n] with the same numbers."""
     assert shown(written) == expected
 
 
@@ -90,7 +90,7 @@ def test_unknown_numbers_are_removed(written: str, expected: str) -> None:
 
 @for_each("hidden", ["[[98]99]", "[9[98]9]", "[[[98]98]99]", "&#91;99&#93;", "[&#57;]", "[9[x](y)9]"])
 def test_removal_makes_no_new_marker(hidden: str) -> None:
-    """What stood around something removed does not join to a marker of no source."""
+    """Text around a removed part does not form a new marker."""
     assert "[99]" not in shown(hidden)
     assert "[9]" not in shown(hidden)
 
@@ -119,7 +119,7 @@ def test_harmless_punctuation_stays(text: str) -> None:
     ],
 )
 def test_code_is_left_alone(code: str) -> None:
-    """Fenced code, in lists and quotes too, and code spans come out byte for byte."""
+    """Fenced code, also in lists and quotes, and code spans are unchanged byte for byte."""
     assert shown(code) == code
 
 
@@ -135,7 +135,7 @@ def test_code_with_a_bar_is_kept_outside_of_tables() -> None:
 
 
 def test_code_left_open_is_closed_at_the_end() -> None:
-    """What is put behind an answer does not fall into code that the writer forgot to close."""
+    """Text after an answer does not become part of unclosed code."""
     assert shown("```\nopen") == "```\nopen\n```"
     assert shown("- a\n  ```\n  open\n") == "- a\n  ```\n  open\n  ```"
     assert shown("> ~~~~\n> open") == "> ~~~~\n> open\n> ~~~~"
@@ -197,7 +197,7 @@ def test_a_sources_address_stays(written: str, expected: str) -> None:
     ],
 )
 def test_html_is_escaped(written: str, expected: str) -> None:
-    """A tag, comment or declaration is shown as text, and entities cannot spell what is not allowed."""
+    """A tag, comment or declaration is shown as text, and entities cannot encode forbidden markup."""
     assert shown(written) == expected
 
 
@@ -234,7 +234,7 @@ def test_text_that_changes_with_each_pass_is_flattened(monkeypatch: pytest.Monke
 
 @for_each("size", [1, 2, 3, 5])
 def test_a_line_may_end_in_a_carriage_return(size: int) -> None:
-    """Alone or before a line feed, also where a piece ends between the two or behind the first."""
+    """A carriage return ends a line, alone or with a line feed, also if a chunk ends between or after them."""
     text = "One. [1]\rTwo.\r\n\r\nThree.\r"
     assert shown(text) == "".join(in_pieces(text, [size] * len(text))) == "One. [1]\nTwo.\n\nThree.\n"
 
@@ -308,19 +308,19 @@ INDENTED = (
 
 @given(st.lists(st.integers(1, 12), max_size=20))
 def test_indented_code_is_code(sizes: list[int]) -> None:
-    """It is shown as it was written, in one piece or many: an entity in it would be read as text."""
+    """Indented code is unchanged, whatever the chunks. Elsewhere an entity would be decoded."""
     text = "".join(in_pieces(INDENTED, sizes))
     assert text == INDENTED.replace("\t", "    ").replace("<b>", "&lt;b>")
 
 
 @for_each("before", ["A paragraph", "- An item", "> A quotation"])
 def test_a_continuation_line_is_no_code(before: str) -> None:
-    """However far it stands in: there a tag would be a tag."""
+    """An indented continuation line is text, so a tag in it would be a tag."""
     assert shown(f"{before}\n      <b>") == f"{before}\n      &lt;b>"
 
 
 def test_no_indented_code_below_the_maximum_depth() -> None:
-    """Deeper than is followed, nobody knows how far a line stands in."""
+    """Beyond the maximal depth the indentation of a line is unknown."""
     deep = "- " * 40
     assert "<b>" not in shown(f"{deep}a\n\n{' ' * 60}    <b>")
 
@@ -340,7 +340,7 @@ def test_no_indented_code_below_the_maximum_depth() -> None:
     ],
 )
 def test_a_name_with_underscores_is_no_emphasis(written: str, expected: str) -> None:
-    """Shown as code, or escaped where code could be torn in two: what a reader sees has its underscores."""
+    """The name is shown as code, or escaped if code could be split. The reader sees its underscores."""
     assert shown(written) == expected
     assert shown(expected) == expected
 
@@ -373,7 +373,7 @@ def test_a_definition_may_take_two_lines(written: str, expected: str, size: int)
 
 
 def test_removed_markers_at_the_beginning_of_a_line_take_linear_time() -> None:
-    """What stands before a removed marker is not read again for each of them."""
+    """The text before a removed marker is not read again for each marker."""
     small, large = "1[9]" * 1000, "1[9]" * 10_000
     assert is_linear(lambda: shown(small), lambda: shown(large), 10)
 

@@ -57,8 +57,8 @@ def test_cuts_at_sentences_and_lines(text: str, expected: list[str]) -> None:
 
 
 @given(TEXT, st.lists(st.integers(0, 7), max_size=30))
-def test_pieces_make_no_difference(text: str, sizes: list[int]) -> None:
-    """However the text arrives, the same units come out, and together they are its beginning."""
+def test_chunks_make_no_difference(text: str, sizes: list[int]) -> None:
+    """The units are independent of the chunks, and joined they are the beginning of the text."""
     found = units(text, sizes)
     assert found == units(text, [])
     assert text.startswith("".join(found))

@@ -25,8 +25,8 @@ REGISTRY = LLMRegistry((KIMI, MINI, LOCAL))
         ({"provider": "local", "model": "gpt-mini"}, ["local"]),
     ],
 )
-def test_those_that_fit_in_their_order(wishes: dict[str, str], names: list[str]) -> None:
-    """Without wishes all, with wishes those that are meant."""
+def test_matching_models_keep_their_order(wishes: dict[str, str], names: list[str]) -> None:
+    """Without a requested name all models are returned, otherwise the matching ones."""
     assert [provider.name for provider in REGISTRY.resolve(question(**wishes))] == names
 
 
@@ -38,15 +38,15 @@ def test_those_that_fit_in_their_order(wishes: dict[str, str], names: list[str])
         ({"provider": "kimi", "model": "gpt-mini"}, "model is not configured: choose one of kimi-for-coding"),
     ],
 )
-def test_a_wish_that_nobody_fits_is_the_callers_mistake(wishes: dict[str, str], says: str) -> None:
-    """The message lists what there is."""
+def test_an_unknown_model_is_a_caller_error(wishes: dict[str, str], says: str) -> None:
+    """The message lists the available models."""
     with pytest.raises(LLMRequestError) as caught:
         REGISTRY.resolve(question(**wishes))
     assert caught.value.message == says
 
 
 def test_without_models_the_operator_is_told_what_to_set() -> None:
-    """Also a request with wishes: there is nothing to choose from."""
+    """This also holds for a requested model, because there is nothing to choose from."""
     for wishes in ({}, {"model": "other"}):
         with pytest.raises(LLMConfigError, match=r"LLM_API_KEY.*KIMI_API_KEY.*extractive"):
             LLMRegistry(()).resolve(question(**wishes))

@@ -38,8 +38,8 @@ def test_requests_to_one_host_are_summed_by_kind() -> None:
 
 
 @given(NOTES)
-def test_nothing_that_is_noted_is_lost(notes: list) -> None:
-    """Requests and bytes of the entries are those of the notes; each host and kind stands there once."""
+def test_no_logged_request_is_lost(notes: list) -> None:
+    """The entries contain all logged requests and bytes, with one entry for each host and kind."""
     ledger = EgressLog()
     for note in notes:
         ledger.add(*note)
@@ -95,8 +95,8 @@ async def _research(number: int) -> EgressLog:
         return ledger
 
 
-async def test_researches_side_by_side_do_not_mix() -> None:
-    """Each of many research runs in one loop has in its ledger what its own tasks and their threads sent, and no more."""
+async def test_concurrent_runs_have_separate_logs() -> None:
+    """Each concurrent research run logs exactly what its own tasks and threads sent."""
     ledgers = await asyncio.gather(*map(_research, range(20)))
     for number, ledger in enumerate(ledgers):
         host = f"{number}.example"
@@ -106,8 +106,8 @@ async def test_researches_side_by_side_do_not_mix() -> None:
         )
 
 
-async def test_what_is_shared_is_noted_once_by_whoever_asked_for_it() -> None:
-    """Of two research runs that wait for one answer, the one that started it sent the query; the other sent nothing."""
+async def test_a_shared_call_is_logged_by_the_run_that_started_it() -> None:
+    """If two research runs wait for one answer, only the run that started it has sent the query."""
     flights: list[asyncio.Task[None]] = []
     landing = asyncio.Event()
 
@@ -147,8 +147,8 @@ def test_threads_that_were_given_the_ledger_lose_nothing() -> None:
     assert ledger.sent() == (Sent(host="a.example", kind="query", requests=8000, bytes=8000),)
 
 
-def test_what_went_through_a_proxy_stands_apart() -> None:
-    """The same host with and without one: two entries; taken back is what was noted."""
+def test_requests_through_a_proxy_have_separate_entries() -> None:
+    """One host with and without a proxy has two entries. A logged request can be taken back."""
     with open_egress_log() as ledger:
         log_sent("a.example", "query", 10, "proxy.example")
         log_sent("a.example", "query", 5)

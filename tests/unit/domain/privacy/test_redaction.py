@@ -1,4 +1,4 @@
-"""Secrets that come back from an upstream."""
+"""Redaction of secrets that an upstream returns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECRET = 'sk-0123456789/ab+c"ü'
 
 
 def test_a_secret_is_replaced_in_text_and_data() -> None:
-    """Each occurrence goes; what is around it stays."""
+    """Each occurrence is replaced, and the surrounding text is kept."""
     redactor = Redactor([SECRET, "another-secret"])
     assert redactor.text(f"a {SECRET} b {SECRET}, another-secret.") == f"a {REDACTED} b {REDACTED}, {REDACTED}."
     assert redactor.data(f"<{SECRET}>".encode()) == f"<{REDACTED}>".encode()
@@ -52,7 +52,7 @@ def test_json_stays_json_if_a_secret_seems_to_begin_in_an_escape(secret: str, be
 
 
 def test_the_longer_secret_goes_first() -> None:
-    """A secret that begins with another one leaves no rest behind."""
+    """If one secret is a prefix of another, no rest of the longer one remains."""
     assert Redactor(["abcdefgh", "abcdefgh-ijkl"]).text("abcdefgh-ijkl") == REDACTED
 
 
@@ -63,14 +63,14 @@ def test_short_secrets_are_not_searched_for() -> None:
 
 
 def test_without_secrets_text_is_unchanged() -> None:
-    """The very object comes back."""
+    """The same object is returned."""
     body, text = b'{"a": "\\u0041"}', "a text"
     assert Redactor().data(body) is body
     assert Redactor().text(text) is text
 
 
 def test_the_repr_contains_no_secret() -> None:
-    """Neither form of it shows what is searched for."""
+    """No repr shows the secrets."""
     assert SECRET not in repr(Redactor([SECRET])) + str(Redactor([SECRET]))
 
 

@@ -54,5 +54,8 @@ def test_the_sides_of_a_topic_bear_no_marks_of_the_sentence(question: str, words
     ],
 )
 def test_without_a_model_sub_questions_read_as_headings(question: str, language: str, expected: list[str]) -> None:
-    """Parts that are questions stand alone; where there are none, the question is asked, and sides of it that it lacks."""
+    """Parts that are questions become sub-questions.
+
+    Otherwise the sub-questions are the question, and aspects that it lacks.
+    """
     assert aspect_questions(question, language)[: len(expected)] == expected

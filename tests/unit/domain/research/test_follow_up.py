@@ -20,7 +20,9 @@ def understood(question: str, *turns: Turn) -> str:
 
 
 def test_topic_is_that_of_the_thread() -> None:
-    """The first question opens the topic; what lies between weighs less, and an own word is not repeated."""
+    """The first question introduces the topic, later turns have less weight, and words of the question are not
+    repeated.
+    """
     topic = understood("Do they spread?").split(":")[0]
     assert topic.startswith("tulip bulbs")
     assert "planted" not in topic
@@ -28,7 +30,7 @@ def test_topic_is_that_of_the_thread() -> None:
 
 
 def test_name_of_the_last_question_is_kept() -> None:
-    """A new name is what the next pronoun refers to, even if the thread repeats its topic more often."""
+    """The next pronoun refers to a new name, even if the thread repeats its topic more often."""
     found = understood("What is it famous for?", *THREAD, Turn(question="Where is Keukenhof?", answer="")).split(":")[0]
     assert "Keukenhof" in found
 

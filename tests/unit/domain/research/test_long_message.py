@@ -70,7 +70,7 @@ NOTES = "The old server is slow. " * (MAX_QUERY_CHARS // 12)
     ],
 )
 def test_the_last_question_else_the_last_instruction_else_the_first_line(text: str, question: str) -> None:
-    """A polite last question that names nothing and what stands in code are not the question."""
+    """A polite final question without a topic and text in code are not the question."""
     found, context = split_message(text)
     assert found.strip("*") == question
     assert context == text.strip()
@@ -132,7 +132,7 @@ def test_a_text_that_is_marked_as_the_question_is_the_question(text: str, questi
     ],
 )
 def test_other_marks_are_not_the_question(text: str, question: str) -> None:
-    """What is asked behind them, what they point to, or a tag alone."""
+    """Lists what follows other markers, what they refer to, or a single tag."""
     assert find_question(text) == question
 
 
@@ -192,8 +192,8 @@ def test_what_is_cut_says_so() -> None:
 
 
 @for_each("length", [10, 20_000, 31_980, MAX_CONTEXT_CHARS - len(MIDDLE_CUT) - 2])
-def test_the_message_is_kept_whole_behind_what_is_cut(length: int) -> None:
-    """What the user wrote is never cut for the sake of a long text beside it, and stands last, next to the question."""
+def test_the_message_is_kept_whole_after_the_shortened_text(length: int) -> None:
+    """The user's own words are never cut for a long text. They come last, next to the question."""
     message = "w" * length
     cut = join_context(message, "b" * 20_000 + "e" * 20_000)
     assert cut is not None
@@ -203,7 +203,7 @@ def test_the_message_is_kept_whole_behind_what_is_cut(length: int) -> None:
 
 @for_each("length", [MAX_CONTEXT_CHARS - 5, MAX_CONTEXT_CHARS, MAX_MESSAGE_CHARS])
 def test_a_message_without_room_beside_it_says_what_is_missing(length: int) -> None:
-    """The mark stands there also if nothing of the other text fits."""
+    """The mark for the missing text is present even if none of it fits."""
     cut = join_context("w" * length, "b" * 100)
     assert cut is not None
     assert len(cut) == MAX_CONTEXT_CHARS

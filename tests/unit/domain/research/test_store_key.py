@@ -52,7 +52,7 @@ def test_questions_that_differ_are_topics_that_differ() -> None:
 
 @given(st.text(min_size=1, max_size=600))
 def test_any_question_gives_the_name_of_one_folder(query: str) -> None:
-    """The name is one that topics bear, leads nowhere else and fits into every file system."""
+    """The name is a valid topic name, cannot leave the folder, and is short enough for any file system."""
     name = make_topic(query).name
     assert is_topic_name(name)
     assert not set(name) & set('/\\:*?"<>|\0. ')
@@ -69,8 +69,8 @@ def test_what_may_be_a_name_leads_nowhere(name: str) -> None:
 
 
 @for_each("name", ["", ".", "..", "../x", "a/b", "a\\b", "a:b", "a\0", "a b", "\u202ea", "💥", "é" * 200])
-def test_names_that_are_none(name: str) -> None:
-    """A way out, a sign of the file system, what cannot be seen, and what is too long."""
+def test_invalid_names(name: str) -> None:
+    """Path traversal, reserved characters, invisible characters and long names are invalid."""
     assert not is_topic_name(name)
     assert not is_entry_key(name)
 

@@ -1,7 +1,7 @@
-"""Tasks about a transcript: recognised by their form, and never a question of a person.
+"""Tasks about a transcript are recognised by their form, and questions of users never are.
 
-The prompts have the forms of chat programs in words of our own. The first half of each list was there when the rules were
-written, the second half was added afterwards. The prompts of the programs themselves are not part of this repository.
+The prompts imitate those of chat programs in our own words. The first half of each list existed before the rules were
+written, and the second half was added afterwards. The programs' own prompts are not part of this repository.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ LATER = [
 
 @for_each(("messages", "product", "answer"), TASKS)
 def test_a_task_is_recognised_and_answered_by_rules(messages: list[tuple[str, str]], product: str, answer: str) -> None:
-    """What is made, and the form in which the order wants it."""
+    """The output has the requested content and format."""
     task = transcript_task(messages)
     assert task is not None
     assert (task.product, answer_by_rules(task)) == (product, answer)
@@ -97,7 +97,7 @@ def test_a_question_is_no_task(question: str) -> None:
 
 @for_each("question", LATER)
 def test_a_later_question_is_no_task(question: str) -> None:
-    """A conversation that goes on is about something else than itself."""
+    """A continued conversation has another topic than itself."""
     assert transcript_task([*ASKED, ("user", question)]) is None
 
 

@@ -33,7 +33,7 @@ def test_a_repeated_word_weighs_more_but_not_twice_as_much() -> None:
 
 
 def test_a_word_of_a_long_passage_weighs_less() -> None:
-    """The same word among many others is less of what the passage is about."""
+    """A word among many others says less about the topic of a passage."""
     (index,) = make_question_vector("cat").indices
     assert weights(make_passage_vector("cat " + "dog " * 400))[index] < weights(make_passage_vector("cat dog"))[index]
 
@@ -78,13 +78,13 @@ def test_what_is_the_same_word(question: str, passage: str, common: int) -> None
 
 
 def test_forms_of_a_word_are_counted_together() -> None:
-    """`cache` and `caches` are one word that comes twice, in a question as in a passage."""
+    """`cache` and `caches` count as one word that occurs twice, in a question and in a passage."""
     assert weights(make_passage_vector("cache caches")) == weights(make_passage_vector("cache cache"))
     assert make_question_vector("caching caches") == make_question_vector("cache")
 
 
-def test_ascii_takes_a_short_way_to_the_same_words() -> None:
-    """A passage weighs the same whether or not a letter beyond ASCII stands in it."""
+def test_the_fast_path_for_ascii_gives_the_same_words() -> None:
+    """A letter beyond ASCII does not change the weight of a passage."""
     text = "Call asyncio.run(main()) in C++ or c#, not foo_bar-baz.x 3.14 times a_"
     plain, other = weights(make_passage_vector(text)), weights(make_passage_vector(text + " é"))
     assert set(plain) < set(other)

@@ -80,12 +80,12 @@ def test_without_overlap_nothing_stands_twice(text: str, max_words: int) -> None
 
 
 def test_a_heading_begins_a_passage_and_names_it() -> None:
-    """A passage bears the headings that lead to it, and its own heading stands in it."""
+    """A passage has the headings above it, and contains its own heading."""
     first, second = split_chunks(GUIDE, max_words=41)
     assert first == Chunk(0, GUIDE.index("## Install") - 2, "Guide")
     assert second.heading == "Guide > Install"
     assert GUIDE[second.start :].startswith("## Install")
-    assert GUIDE[second.start : second.end].endswith("of your distribution.")  # too short to stand alone
+    assert GUIDE[second.start : second.end].endswith("of your distribution.")  # too short to be a separate passage
 
 
 def test_a_heading_ends_the_part_above_it() -> None:
@@ -146,7 +146,7 @@ def sentences(count: int) -> str:
 
 @given(TEXTS.filter(str.isascii), st.integers(20, 200))
 def test_a_text_that_is_slightly_too_long_is_one_passage(text: str, max_words: int) -> None:
-    """Whatever it is made of, from its first letter to its last; and one without a letter is none."""
+    """The passage contains everything from the first letter to the last. A text without a letter has no passage."""
     passages = split_chunks(text, max_words=max_words)
     if units(text) <= int(STRETCH * max_words):
         assert [text[p.start : p.end] for p in passages] == ([text.strip()] if text.strip() else [])
@@ -165,7 +165,7 @@ def test_no_passage_is_a_tiny_rest(first: int, second: int, max_words: int, over
 
 
 def test_the_rest_of_a_section_stays_with_it() -> None:
-    """Up to STRETCH times the usual length; beyond, what is cut off its beginning has the usual one."""
+    """A section is kept whole up to STRETCH times the usual length. Beyond, its first passage has the usual length."""
     end = "\n\n# Next\n\n" + sentences(20)
     sizes = [
         [units(text[p.start : p.end]) for p in split_chunks(text, max_words=200)]

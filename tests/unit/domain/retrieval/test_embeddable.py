@@ -17,7 +17,7 @@ def test_nothing_to_see(text: str) -> None:
 
 
 def test_cut_to_the_window() -> None:
-    """At a token's end; what fits stays as it is."""
+    """The text is cut at the end of a token. A shorter text is unchanged."""
     assert cut_to_window(["one two three", " a  b "], 2) == ["one two", " a  b "]
 
 

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.retrieval.mean_centering import MIN_VECTORS, co
 
 
 def test_the_mean() -> None:
-    """All vectors count alike; of too few there is none."""
+    """All vectors have equal weight. Too few vectors have no mean."""
     assert compute_mean_vector([[1.0, 0.0]] * (MIN_VECTORS - 1)) == ()
     assert compute_mean_vector([[1.0, 0.0], [0.0, 1.0]] * MIN_VECTORS) == (0.5, 0.5)
     assert compute_mean_vector([[1.0, 0.0]] * 900 + [[0.0, 9.0]] * 100) == (0.9, 0.9)

@@ -31,7 +31,7 @@ def test_passages_that_cover_a_text_give_it_back(cuts: list[tuple[int, int]]) ->
 
 @given(st.lists(CUT, max_size=8), st.integers(1, 50))
 def test_no_more_than_the_limit_and_no_passage_lost(cuts: list[tuple[int, int]], limit: int) -> None:
-    """Each passage stands in the whole, which can be cut anywhere."""
+    """Each passage is contained in the merged text, which can be cut anywhere."""
     passages = [passage(start, TEXT[start:end]) for start, end in sorted(cuts)]
     whole = merge_document_text(passages, 10_000).text
     assert merge_document_text(passages, limit).text == whole[:limit]

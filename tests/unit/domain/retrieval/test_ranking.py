@@ -1,4 +1,4 @@
-"""The score by keywords, and which results go on."""
+"""The keyword score, and which results are kept."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_words_count_in_any_form_and_script(language: str, question: str, title:
 
 
 def test_a_question_of_function_words_uses_all_its_words() -> None:
-    """`Who is who?` has nothing else to look for; signs alone have nothing at all."""
+    """`Who is who?` has no other words. A question of punctuation has none."""
     assert scored("Who is who in Norway", "", "Who is who?", "Who is who?") > 0
     assert scored("Anything", "at all", "🦀🦀", "🦀🦀") == 0.0
 
@@ -87,7 +87,7 @@ def test_scoring_takes_linear_time() -> None:
     )
 
 
-# --- which go on ----------------------------------------------------------------------------------------------------
+# --- which results are kept ---------------------------------------------------------------------------------------------
 
 
 def ranked(name: str, value: float, question: str = "a") -> RankedCandidate:

@@ -66,5 +66,5 @@ def test_what_the_reader_wrote_is_allowed_whole(query: str, written: str, is_for
 
 @given(st.text(max_size=300))
 def test_any_text_can_be_compared(text: str) -> None:
-    """A reader's own words are never foreign to themselves, unless an address without a host is left of them."""
+    """A reader's own words are never removed, unless only an address without a host is left."""
     assert not has_foreign_syntax(text, (text,))

@@ -1,4 +1,4 @@
-"""What is asked first to save time changes nothing of what is found."""
+"""Fast paths do not change the results."""
 
 from __future__ import annotations
 

@@ -64,15 +64,15 @@ def test_uncertain_texts_have_no_language(text: str) -> None:
     assert detect_language(text) is None
 
 
-def test_a_quoted_word_does_not_make_the_language() -> None:
-    """A question about a foreign word is asked in the language of its function words."""
+def test_a_quoted_word_does_not_decide_the_language() -> None:
+    """A question about a foreign word has the language of its function words."""
     assert detect_language("What does 你好 mean?") == "en"
     assert detect_language("Что значит hello world?") == "ru"
 
 
 @given(st.text(max_size=600))
 def test_any_text_has_a_known_language_or_none(text: str) -> None:
-    """Whatever comes, surrogates included, the answer is a subtag that has a name, or None."""
+    """Any text, including surrogates, gives a subtag with a name, or None."""
     found = detect_language(text)
     assert found is None or found in load_data("language_names")
 

@@ -1,4 +1,4 @@
-"""An expression that is compiled late does what the compiled one does."""
+"""A lazily compiled pattern behaves like a compiled one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from modules.llm_platform.domain.text.lazy_pattern import METHODS, lazy_pattern
 
 
 def test_it_is_compiled_at_its_first_use() -> None:
-    """An invalid one is made without an error, and raises that of `re` when it is used."""
+    """An invalid pattern raises the error of `re` at its first use, not at its creation."""
     invalid = lazy_pattern("(")
     with pytest.raises(re.error):
         invalid.search("text")

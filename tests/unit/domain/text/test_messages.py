@@ -1,4 +1,4 @@
-"""Our own sentences, in every language that we speak."""
+"""The platform's own sentences in every supported language."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 
-PHRASES = {"disagreements", "not_found", "voices"}  # headings, and what stands in brackets
+PHRASES = {"disagreements", "not_found", "voices"}  # headings and texts in brackets
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "zh", "ja", "ko", "ar", "he")
 
 
 @for_each("language", LANGUAGES)
 def test_every_language_has_every_message(language: str) -> None:
-    """No field is empty; phrases end without a stop, all else like a sentence or with a colon before what it announces."""
+    """No field is empty. Phrases have no full stop, and other texts end like a sentence or with a colon."""
     said = get_messages(language)
     for field in dataclasses.fields(Messages):
         ended = getattr(said, field.name).strip()[-1] in ".:。："
@@ -37,13 +37,13 @@ def test_an_unknown_language_gets_english() -> None:
 
 
 def test_readings_are_announced_with_their_subject() -> None:
-    """The ambiguous word is put in as it is, braces and all."""
+    """The ambiguous word is inserted unchanged, including braces."""
     assert get_messages("en").introduce_meanings("{x}") == "“{x}” can mean:"
     assert "depth deep" in get_messages("ja").go_deeper
 
 
 @for_each("language", LANGUAGES)
 def test_every_reason_to_stop_has_its_sentence(language: str) -> None:
-    """A reader can tell them apart."""
+    """The sentences are distinct."""
     said = [get_messages(language).stopped(reason) for reason in get_args(StopReason)]
     assert len(set(said)) == len(get_args(StopReason))

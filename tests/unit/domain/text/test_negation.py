@@ -28,14 +28,14 @@ from modules.llm_platform.domain.text.negation import (
     ],
 )
 def test_denied_words(text: str, language: str, heads: list[str]) -> None:
-    """The word that a negation is about, behind it or, at the end of a clause, before it."""
+    """The negated word follows the negation, or precedes it at the end of a clause."""
     words = text.split()
     content = [word not in load_stop_words(language) for word in words]
     assert list_denied_words(words, content) == heads
 
 
 def test_clauses_are_denied_one_by_one() -> None:
-    """Each clause has its own "not"."""
+    """Each clause has its own negation."""
     words = list_undenied_words("It works, but it does not sleep.")
     assert "works" in words
     assert "sleep" not in words
@@ -64,7 +64,7 @@ def test_chinese_and_japanese_negation() -> None:
 
 
 def test_identifiers() -> None:
-    """Names of parts of a program and of options, however they stand in a text."""
+    """Names of functions and options are found in any notation."""
     assert find_identifiers("Pass --no-wait to run() or set max_size, readLine or WAL2.") == [
         "run()",
         "max_size",

@@ -54,7 +54,10 @@ def test_noon_is_the_twelfth_hour(written: str, hour: str) -> None:
 
 
 def test_the_month_of_a_date_is_no_number() -> None:
-    """`2024-03-05` has the numbers of `5 March 2024`, whose month is compared by its name; a range keeps all of its own."""
+    """`2024-03-05` has the same numbers as `5 March 2024`, whose month is compared by name.
+
+    A range keeps all its numbers.
+    """
     assert {reading for reading, _ in list_numbers("2024-03-05")} == {
         reading for reading, _ in list_numbers("5 March 2024")
     }
@@ -67,8 +70,8 @@ def test_a_time_behind_a_comma_is_a_number_of_its_own() -> None:
 
 
 @for_each("written", ["2,3:6", "1,000:00", f"{'9' * 5_000}:30", "九" * 400])
-def test_what_is_no_number_stands_for_itself(written: str) -> None:
-    """Digits and signs that form neither a number nor a time have themselves as their value, before `pm`, too."""
+def test_an_invalid_number_is_compared_as_text(written: str) -> None:
+    """Digits that form neither a number nor a time are compared as text, also before `pm`."""
     assert list_numbers(f"{written}pm") == [(frozenset({written}), 0)]
 
 
@@ -119,8 +122,8 @@ def test_words_that_are_no_number_together_are_read_one_by_one(text: str) -> Non
     assert find_compound_numbers(text, text.split()) == []
 
 
-def test_one_number_is_compared_in_all_its_writings() -> None:
-    """Words beside the number are no part of it."""
+def test_a_number_is_equal_in_all_notations() -> None:
+    """Words next to the number are not part of it."""
     assert is_same_number(["twenty", "one"], ["21"])
     assert is_same_number(["2", "million"], ["2", "000", "000"])
     assert is_same_number(["half"], ["50", "percent"])

@@ -10,7 +10,7 @@ PARAGRAPH = "The pump moves water. It has a motor of two kilowatts, and a filter
 
 
 def _stopped_after(text: str, step: int = 7) -> int | None:
-    """Return the number of characters after which the text is stopped; None if it is not."""
+    """Return the number of characters after which the text is stopped, or None."""
     detector = RepetitionDetector()
     for at in range(0, len(text), step):
         if detector.feed(text[at : at + step]):

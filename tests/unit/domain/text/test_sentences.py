@@ -60,7 +60,7 @@ def test_sentences_are_found_lazily() -> None:
 @for_each("blank", ["\xa0", "\u2003", "\u3000", "\u2028"])
 @for_each("language", ["en", "de", "ru", "zh"])
 def test_a_wide_blank_before_a_stop_is_a_blank(blank: str, language: str) -> None:
-    """The splitter fails on one behind a single letter; pages of typographers hold many."""
+    """The splitter fails on a wide blank after a single letter, and typographers use many of them."""
     plain = "It is vitamin S . Next comes B."
     assert split_sentences(plain.replace("S ", f"S{blank}"), language) == split_sentences(plain, language)
 
@@ -90,7 +90,7 @@ def test_a_month_is_no_abbreviation(sentence: str) -> None:
     ],
 )
 def test_a_german_ordinal_ends_no_sentence(sentence: str) -> None:
-    """A number right behind an article is an ordinal."""
+    """A number directly after an article is an ordinal."""
     assert cut(f"{sentence} Dann ist Schluss.", "de") == [sentence, "Dann ist Schluss."]
     assert cut("Das Kind ist 18. Danach zieht es aus.", "de") == ["Das Kind ist 18.", "Danach zieht es aus."]
     assert cut("Es gilt bis zum 5. Danach verfällt es.", "de") == ["Es gilt bis zum 5.", "Danach verfällt es."]

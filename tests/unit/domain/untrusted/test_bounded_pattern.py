@@ -29,7 +29,7 @@ from modules.llm_platform.domain.untrusted.bounded_pattern import (
     ],
 )
 def test_repeats_and_classes_are_written_out(pattern: str, size: int) -> None:
-    """A repeat counts its content as often as it allows, one behind another adds, one in another multiplies."""
+    """A repeat multiplies the size of its content, sequences add, and nested repeats multiply."""
     assert pattern_size(pattern) == size
 
 
@@ -70,8 +70,8 @@ def test_a_class_in_both_cases_is_large(pattern: str) -> None:
 
 
 @for_each("pattern", ["(?x)a", r"\\(?ix:a)", "(", r"(a)\1", "(?=a)"])
-def test_what_the_engine_or_the_size_cannot_tell_is_refused(pattern: str) -> None:
-    """The flag x is: a comment could stand between a class and its repeat."""
+def test_patterns_of_unknown_size_are_refused(pattern: str) -> None:
+    """The flag x is refused, because a comment could be between a class and its repeat."""
     with pytest.raises(ValueError, match="regular expression"):
         BoundedPattern(pattern)
 

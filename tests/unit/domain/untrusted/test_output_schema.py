@@ -58,7 +58,7 @@ def chain(steps: int) -> dict[str, Any]:
 
 
 def beyond(frames: int, call: Callable[[], object]) -> None:
-    """Make the call with so many more frames on the stack."""
+    """Make the call with this many additional stack frames."""
     beyond(frames - 1, call) if frames else call()
 
 
@@ -112,7 +112,7 @@ def test_schemas_of_today(schema: dict[str, Any]) -> None:
     ],
 )
 def test_refused_schemas(schema: dict[str, Any], reason: str) -> None:
-    """A schema that is none, or that cannot be bounded, is refused soon, with the reason."""
+    """An invalid schema, or one without a bound, is refused quickly with the reason."""
     began = time.monotonic()
     with pytest.raises(InvalidSchemaError, match=r"^") as caught:
         check_output_schema(schema)
@@ -122,8 +122,10 @@ def test_refused_schemas(schema: dict[str, Any], reason: str) -> None:
 
 @pytest.mark.parametrize("schema", [{"not": {"$ref": "#"}}, chain(120), chain(160)])
 def test_no_reference_ends_the_process(schema: dict[str, Any]) -> None:
-    """However deep the caller stands, a long or endless way is refused before the end of the stack: there the library
-    panics in Rust, which is no Exception."""
+    """At any stack depth of the caller, a long or endless chain of references is refused in time.
+
+    At the end of the stack the Rust library panics, which is not an Exception.
+    """
     for frames in range(200):
         with suppress(InvalidSchemaError):
             beyond(frames, lambda: output_errors(schema, {}))
@@ -209,7 +211,7 @@ def test_a_refused_schema_compiles_nothing(schema: dict[str, Any], monkeypatch: 
     ],
 )
 def test_errors_of_a_value(value: object, errors: list[str]) -> None:
-    """An error names the place and what the schema says there, never the value."""
+    """An error names the position and the schema's rule, never the value."""
     assert output_errors(PERSON, value) == errors
 
 
@@ -241,7 +243,7 @@ def test_references_are_counted_with_the_value() -> None:
 
 
 def test_a_comparison_opens_no_document(tmp_path: Path) -> None:
-    """Also where a schema comes past its check: another document is neither read from the disk nor fetched."""
+    """Even an unchecked schema cannot read another document from the disk or the network."""
     other = tmp_path / "other.json"
     other.write_text('{"type": "string"}', encoding="utf-8")
     with warnings.catch_warnings():
@@ -259,7 +261,7 @@ def test_numbers_beyond_the_library() -> None:
 
 
 def test_a_request_names_the_field() -> None:
-    """A bad schema is an error of the field `output_schema`; a good one is kept as it was sent."""
+    """A bad schema is an error of the field `output_schema`. A valid one is kept unchanged."""
     with pytest.raises(ValidationError) as caught:
         ResearchRequest(query="What is tea?", output_schema={"type": "array"})
     [error] = caught.value.errors()
@@ -273,7 +275,7 @@ DIALECTS = ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_part_names_no_dialect(dialect: str) -> None:
-    """The library would compare it with its own patterns, which may take for ever."""
+    """The library would use the dialect's own patterns, which may take for ever."""
     with pytest.raises(InvalidSchemaError, match=r"\$schema"):
         check_output_schema({"type": "object", "properties": {"a": {"$schema": dialect, "pattern": "(a+)+$"}}})
 

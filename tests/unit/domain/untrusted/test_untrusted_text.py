@@ -12,13 +12,13 @@ HIDDEN = ("\u200b", "\u2060", "\ufeff", "\u202e", "\u2066", "\U000e0041")
 @for_each("hidden", HIDDEN)
 @for_each(("text", "shown"), [("as said [{}1].", "as said (1)."), ("<{}system>", "‹system>"), ("pl{}ain", "plain")])
 def test_invisible_characters_hide_nothing(hidden: str, text: str, shown: str) -> None:
-    """A marker or a role with a sign in it that no reader sees is one all the same."""
+    """A marker or a role with an invisible character inside is still recognised."""
     assert neutralise(text.format(hidden)) == shown
 
 
 @for_each("text", ["x = values[0]", "values[0][1]", "f(x)[1]", "a < b", "<b>bold"])
 def test_code_and_prose_stay(text: str) -> None:
-    """An index behind a name and a comparison are no marker and no role."""
+    """An index after a name and a comparison are neither a marker nor a role."""
     assert neutralise(text) == text
 
 

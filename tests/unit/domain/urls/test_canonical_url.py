@@ -47,7 +47,7 @@ def test_the_same_page(one: str, other: str) -> None:
 
 @for_each(("one", "other"), DIFFERENT)
 def test_different_pages(one: str, other: str) -> None:
-    """What may lead elsewhere keeps its own key."""
+    """Addresses that may lead to different pages have different keys."""
     assert canonical_url(one) != canonical_url(other)
 
 

@@ -87,8 +87,8 @@ def test_a_site_in_any_form_has_one_name(written: str, name: str) -> None:
         ("-nasa-.gov", NO_SITE),
     ],
 )
-def test_what_names_no_site_is_refused_with_the_remedy(written: str, reason: str) -> None:
-    """The message says what is allowed."""
+def test_an_invalid_site_is_refused_with_the_remedy(written: str, reason: str) -> None:
+    """The message gives the valid syntax."""
     with pytest.raises(ValueError, match=re.escape(reason)):
         parse_site(written)
 
@@ -104,7 +104,9 @@ def test_a_minus_is_refused_where_the_field_says_the_same() -> None:
     st.text(max_size=80) | st.from_regex(r"-?(https?://)?[*.a-zü-]{0,20}[:/@#?]{0,2}[a-z0-9.]{0,20}", fullmatch=True)
 )
 def test_a_name_is_safe_in_a_query_and_stable(written: str) -> None:
-    """Whatever is written: a name holds nothing but letters, digits, dots, hyphens and underscores, and is its own name."""
+    """For any input, a name has only letters, digits, dots, hyphens and underscores, and normalising it again changes
+    nothing.
+    """
     name = ""
     with suppress(ValueError):
         name = parse_site(written)
@@ -155,7 +157,7 @@ def test_an_empty_list_restricts_nothing(written: object) -> None:
     ],
 )
 def test_a_refusal_names_the_place(written: object, position: tuple[int, ...], message: str) -> None:
-    """The field, and the place in the list; never what was sent."""
+    """The error names the field and the index in the list, but not the value."""
     with pytest.raises(ValidationError) as caught:
         WebSearchRequest(query="q", domains=written)
     [error] = caught.value.errors(include_input=False, include_url=False)

@@ -1,4 +1,4 @@
-"""Two runs of a watched question are compared by facts: what changed, what is new, what is gone, what is disputed."""
+"""Two runs of a watched question are compared by facts: changed, new, removed or disputed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def quote(text: str, url: str, **fields: object) -> LedgerFact:
 
 
 def changes(was: str, now: str, *, later: str | None = None, rest: str = OTHERS) -> tuple[WatchChange, ...]:
-    """Compare a page that said `was` with the page that says `now`; `later` is what the second run quotes."""
+    """Compare a page that said `was` with the page that says `now`. `later` is what the second run quotes."""
     before = reading(FIRST, was, sources=(page(f"{rest}\n\n{was}"),))
     return compare_readings(before, reading(LAST, later or now, sources=(page(f"{rest}\n\n{now}"),)))
 
@@ -250,7 +250,7 @@ def test_two_facts_with_the_same_values_are_two_changes() -> None:
 
 
 def test_a_page_has_a_limited_number_of_statements() -> None:
-    """A statement behind the last one that is compared is neither gone nor new."""
+    """A statement beyond the limit is neither removed nor new."""
     lines = [f"Hall {number} of the old harbour has a crane of its own." for number in range(MAX_STATEMENTS + 50)]
     long = page("\n\n".join(lines))
     assert len(PageVersion(long, FIRST, "en").statements) == MAX_STATEMENTS

@@ -40,8 +40,8 @@ def test_a_quote_of_several_sentences_is_several_facts() -> None:
     ]
 
 
-def test_a_stop_behind_a_unit_ends_a_fact() -> None:
-    """And a stop behind a title does not."""
+def test_a_stop_after_a_unit_ends_a_fact() -> None:
+    """A full stop after a title does not."""
     limits = "The limit in the centre is 30 km/h. On the ring road it is 60 km/h. The mayor is Dr. Ruth Ellery."
     assert [fact.quote for fact in read(citations=(citation(limits),))] == [
         "The limit in the centre is 30 km/h.",
@@ -77,6 +77,6 @@ def test_a_run_without_rows_answers_by_what_it_cites() -> None:
 
 
 def test_a_page_that_repeats_the_question_does_not_answer_it() -> None:
-    """The words of the question stand in it, and what follows may say anything."""
+    """The page contains the words of the question, but the following text may be about anything."""
     found = read((row(f"What is the toll for a car? {FREE}"),), (citation(TOLL),))
     assert [(fact.quote, fact.is_answer) for fact in found] == [(FREE, False), (TOLL, True)]

@@ -47,8 +47,8 @@ def test_a_failed_run_is_tried_earlier_and_then_paused() -> None:
     assert plan_next_run(replace(WATCH, refusals=2), "done", 0.0).refusals == 0
 
 
-def test_a_failed_run_moves_no_later_run() -> None:
-    """The run that is tried again ends, and the next one comes at the time of the day at which the watch was added."""
+def test_a_failed_run_does_not_shift_later_runs() -> None:
+    """After a repeated run, the next run is again at the time of day at which the watch was added."""
     retry_at = WATCH.now + plan_next_run(WATCH, "failed", 0.0).in_s
     again = replace(WATCH, now=retry_at + 40, refusals=1)
     assert again.now + plan_next_run(again, "done", 0.0).in_s == NOON + DAY

@@ -30,7 +30,7 @@ def verdict_of(claim: str, text: str) -> Verdict:
     ],
 )
 def test_words_of_different_things_support_no_sentence(claim: str, text: str) -> None:
-    """Whose act it is, and which option does it, is told by the order of the words alone."""
+    """Only word order tells who acts, and which option has which effect."""
     assert verdict_of(claim, text) != "supported"
 
 

@@ -35,7 +35,7 @@ def checked(answer: str, text: str = PAGE) -> Citation:
     ],
 )
 def test_the_part_that_differs_is_named(sentence: str, kind: str, claimed: str | None, found: str) -> None:
-    """The pair of spans shows what the sentence claims and what its source has in its place."""
+    """The two spans show what the sentence claims and what its source says instead."""
     answer = f"🙂 Before it. {sentence}"
     citation = checked(answer)
     difference = citation.difference
@@ -77,7 +77,7 @@ def test_no_receipt_is_better_than_one_of_unrelated_words(sentence: str, text: s
 
 
 def test_a_name_that_the_source_lacks_is_absent() -> None:
-    """The source has no other name in its place, so it does not contradict the sentence."""
+    """The source has no other name at this place, so it does not contradict the sentence."""
     citation = checked(
         'The document "rules.md" states the rules of travel [1].', "# Travel\n\nThe allowance is 28 euros."
     )

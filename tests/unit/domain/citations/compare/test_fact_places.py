@@ -1,4 +1,4 @@
-"""Facts of a sentence on a whole page, where nearly every figure and name stands somewhere."""
+"""Facts of a sentence compared with a whole page, which contains nearly every figure and name somewhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Bürgermeisterin ist seit 2004 Ina Berg. Sie kam von der Werft in Kiel. Die Werf
 
 Der Hafen wurde im Mai 1926 erweitert. Die Fähre braucht 40 Minuten. Die Fahrt kostet zwei Euro.
 """
-MAX_SECONDS = 30.0  # limit for a page of 200 kB and a sentence of many facts; what is not linear takes minutes
+MAX_SECONDS = 30.0  # limit for a page of 200 kB and a sentence with many facts; quadratic time takes minutes
 
 
 def verdict(sentence: str, text: str = HARBOUR, language: str = "en") -> str:
@@ -51,7 +51,7 @@ def verdict(sentence: str, text: str = HARBOUR, language: str = "en") -> str:
     ],
 )
 def test_a_number_from_elsewhere_on_the_page_is_unsupported(sentence: str) -> None:
-    """The page has the figure, but what it says of the matter has another of the same kind."""
+    """The page has the figure, but gives another figure of the same kind for the subject."""
     assert verdict(sentence) == "unsupported"
 
 
@@ -67,7 +67,7 @@ def test_a_number_from_elsewhere_on_the_page_is_unsupported(sentence: str) -> No
     ],
 )
 def test_a_name_from_elsewhere_on_the_page_is_not_supported(sentence: str) -> None:
-    """The page has the name, but what is said of it here the page says of somebody else."""
+    """The page has the name, but attributes the statement to somebody else."""
     assert verdict(sentence) != "supported"
 
 
@@ -96,7 +96,7 @@ def test_facts_near_their_clause_are_supported(sentence: str) -> None:
     ],
 )
 def test_true_facts_from_distant_parts_are_not_refuted(sentence: str) -> None:
-    """Each stands with its own clause; at worst one clause is not found beside the other."""
+    """Each fact has its own clause. At worst one clause is not found near the other."""
     assert verdict(sentence) != "unsupported"
 
 
@@ -110,7 +110,7 @@ def test_true_facts_from_distant_parts_are_not_refuted(sentence: str) -> None:
     ],
 )
 def test_german_nouns_are_no_names(sentence: str, expected: str) -> None:
-    """Only what never stands behind an article counts as a name where every noun has a capital."""
+    """In German every noun is capitalised, so only a word that never follows an article counts as a name."""
     assert verdict(sentence, GERMAN, "de") == expected
 
 
@@ -133,7 +133,7 @@ FILLER = st.sampled_from(
 
 @given(st.lists(FILLER, max_size=12))
 def test_more_text_elsewhere_does_not_support_a_wrong_fact(filler: list[str]) -> None:
-    """However often the wrong figure and name stand elsewhere on the page."""
+    """Repetition of the wrong figure and name elsewhere on the page has no effect."""
     page = HARBOUR + "\n\n".join(filler)
     assert verdict("Of its cost the state paid 71 percent.", page) == "unsupported"
     assert verdict("Tolvar built its mill in Skagen in 1911.", page) == "unsupported"

@@ -60,7 +60,7 @@ def compare(claim: str, text: str) -> Comparison:
 def test_each_rule_finds_its_own_change_and_no_other_rule_does(
     rule: str, claim: str, text: str, claimed: str, found: str
 ) -> None:
-    """One rule finds the change, in both texts. `find_change` has what it found."""
+    """Exactly one rule finds the change, in both texts. `find_change` returns its finding."""
     compared = compare(claim, text)
     changes = {name: change for name, find in RULES.items() if (change := find(compared)) is not None}
     assert changes.keys() == {rule}

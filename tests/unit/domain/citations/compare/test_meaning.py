@@ -53,8 +53,11 @@ def test_what_the_model_doubts_is_not_supported() -> None:
         ("Xylophones rust quickly [1].", SURE, "unsupported"),
     ],
 )
-def test_the_words_have_the_last_word(answer: str, log_odds: float, verdict: str) -> None:
-    """A copy is supported, and a changed fact is none, whatever a model reads; nor is a sentence without a common word."""
+def test_the_lexical_check_overrides_the_model(answer: str, log_odds: float, verdict: str) -> None:
+    """Whatever a model says, a copy is supported, and a changed fact is not.
+
+    A sentence without a common word is not supported either.
+    """
     (found,) = checked_by_model(answer, log_odds)
     assert (found.verdict, found.checked_by) == (verdict, "words")
 
@@ -64,7 +67,7 @@ def test_a_number_that_the_source_lacks_leaves_a_sentence_partial() -> None:
     assert found.verdict in ("partial", "unsupported")
 
 
-def test_a_clause_that_nobody_cites_leaves_a_sentence_partial() -> None:
+def test_an_uncited_clause_leaves_a_sentence_partial() -> None:
     (found,) = checked_by_model("The assembly turned the budget down [1], and the treasurer resigned in anger.", SURE)
     assert found.verdict == "partial"
 
@@ -83,7 +86,7 @@ POLISH = SOURCE.model_copy(
     ],
 )
 def test_the_model_reads_other_languages(answer: str, language: str) -> None:
-    """Claim and source need no common word. A supported claim shows what was read."""
+    """Claim and source need no common word. A supported claim shows what the model read."""
     (found,) = checked_by_model(answer, SURE, GERMAN, language)
     assert (found.verdict, found.checked_by, found.quote) == ("supported", "encoder", GERMAN.text)
     (doubted,) = checked_by_model(answer, -SURE, GERMAN, language)
@@ -99,7 +102,7 @@ def test_the_model_reads_other_languages(answer: str, language: str) -> None:
     ],
 )
 def test_a_claim_in_another_language_than_its_source_is_unchecked(answer: str, language: str, log_odds: float) -> None:
-    """Whatever the model reads: between two languages it does not tell right from wrong about the same thing."""
+    """Across two languages the model cannot tell right from wrong statements about the same subject."""
     (found,) = checked_by_model(answer, log_odds, GERMAN, language)
     assert (found.verdict, found.finding, found.checked_by) == ("unchecked", None, "words")
 

@@ -59,8 +59,9 @@ def citation(verdict: Verdict, quote: str = "Tokens expire after an hour.", *, i
     ],
 )
 def test_a_changed_number_or_identifier_is_partial_at_most(claim: str, quote: str) -> None:
-    """Whatever a model says: where the words found a sentence unsupported and its figures or identifiers are not exactly
-    those of the quote, it is not lifted to supported."""
+    """A model cannot raise an unsupported sentence to supported if its figures or identifiers differ from those of the
+    quote.
+    """
     assert find_highest_verdict("unsupported", claim, quote) == "partial"
     assert apply_model_verdict(citation("unsupported", quote), claim, "supported").verdict == "partial"
 
@@ -74,7 +75,7 @@ def test_a_changed_number_or_identifier_is_partial_at_most(claim: str, quote: st
     ],
 )
 def test_another_wording_may_be_raised_to_supported(claim: str, quote: str) -> None:
-    """Without figures and identifiers, or with the same ones, a model may find supported what the words did not."""
+    """A model may find a paraphrase supported if it has no figures and identifiers, or the same ones."""
     assert apply_model_verdict(citation("unsupported", quote), claim, "supported").verdict == "supported"
 
 
@@ -87,7 +88,7 @@ def test_a_partial_sentence_needs_its_numbers_in_the_quote() -> None:
 
 @given(st.sampled_from(VERDICTS), st.sampled_from(VERDICTS), st.text(max_size=60), st.text(min_size=1, max_size=60))
 def test_a_model_may_always_lower(words: ModelVerdict, model: ModelVerdict, claim: str, quote: str) -> None:
-    """The final verdict is never above what the model said, and both are kept; the score stays that of the words."""
+    """The final verdict is never above the model's. Both verdicts are kept, and the score stays lexical."""
     made = apply_model_verdict(citation(words, quote), claim, model)
     order = ("unsupported", "partial", "supported")
     assert order.index(made.verdict) <= order.index(model)  # type: ignore[arg-type]
@@ -95,7 +96,7 @@ def test_a_model_may_always_lower(words: ModelVerdict, model: ModelVerdict, clai
 
 
 def test_copies_and_sentences_without_quote_are_not_judged() -> None:
-    """A sentence that stands in its quote word for word, one without a quote, and one whose source's text is not held."""
+    """This includes verbatim copies, sentences without a quote, and sentences whose source text is not available."""
     quote = "Tokens expire after an hour, says the manual."
     assert not can_be_judged(citation("supported", quote, is_verbatim=True), "Tokens expire after an *hour*")
     assert can_be_judged(citation("supported", quote), "An hour later tokens expire.")
@@ -118,7 +119,7 @@ def test_an_unchecked_sentence_is_raised_or_stays() -> None:
 
 
 def test_claims_are_found_by_the_offsets_of_their_citations() -> None:
-    """Whatever stands around them: lists, tables, code, entities."""
+    """The surrounding Markdown does not matter: lists, tables, code and entities."""
     answer = (
         "# Title 3\n\nTokens expire `a.b` after &lt;one&gt; hour [1][2].\n\n- Guests[2] wait.\n\n"
         "| a | b [1] |\n|--|--|\n| c | d [2] |\n"
@@ -132,7 +133,7 @@ def test_claims_are_found_by_the_offsets_of_their_citations() -> None:
 
 
 def test_forged_model_verdicts_are_detected() -> None:
-    """What comes from elsewhere is within the limits, or was made up."""
+    """An external verdict beyond a model's limits is detected as forged."""
     answer = "The port is 40 [1]."
     words = CitationChecker([Source(index=1, title="", url="https://a.test/", text="The port is 14.")], "en")
     by_words = words.check(answer).citations

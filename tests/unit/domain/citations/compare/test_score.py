@@ -1,4 +1,4 @@
-"""The score of a citation is a probability, and what the words of two languages or units can tell."""
+"""The score of a citation is a probability. It also covers claims in other languages or units."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ def test_a_unit_may_be_abbreviated_but_not_changed(sentence: str, text: str, exp
     ],
 )
 def test_words_of_another_language_are_not_compared(sentence: str, language: str, expected: str) -> None:
-    """Only figures and names tell against a sentence in another language than its source: others are unchecked."""
+    """In another language than the source's, only figures and names can refute a sentence.
+
+    Other sentences are unchecked.
+    """
     assert cite(f"{sentence} [1]", language=language)[0].verdict == expected
 
 
@@ -114,12 +117,12 @@ def test_a_table_row_is_checked_cell_by_cell(row: str, expected: str) -> None:
 
 
 def cells_of(answer: str, text: str = BRIDGE) -> list[list[tuple[str, str]]]:
-    """For each citation the cells, as they stand in the answer, with their verdicts."""
+    """Return the cells of each citation, as written in the answer, with their verdicts."""
     return [[(answer[cell.start : cell.end], cell.verdict) for cell in one.cells] for one in cite(answer, text)]
 
 
 def test_each_cell_of_a_row_has_its_verdict() -> None:
-    """Places are those of the cells without markers, whatever stands around; a row that the source has in words has none."""
+    """Offsets cover the cell without its markers. A row that the source states in a sentence has no cells."""
     wrong, right = "| Old bridge | **Anna Holm** | 210 metres [1] |", "| Old bridge | Anna Holm | 120 metres [1] |"
     answer = f"🌉 Bridges:\n\n{ROWS}{wrong}\n{right}\n"
     assert cells_of(answer) == [
@@ -166,7 +169,7 @@ def test_a_cell_that_the_source_has_word_for_word_is_not_unsupported() -> None:
 
 
 def test_a_token_of_a_model_is_no_copy() -> None:
-    """One letter stands in every text, and supports nothing unless it is a sentence there."""
+    """A single letter occurs in every text, so it supports a sentence only if it is a sentence of the source."""
     assert cite("</s> [1]", "It's a long way to the sea.")[0].verdict != "supported"
 
 

@@ -91,7 +91,7 @@ def test_spans_point_into_the_text_as_sent() -> None:
 
 
 def test_a_link_at_the_end_of_a_sentence_is_a_part_of_it() -> None:
-    """A sentence whose words are a link ends behind the link, and begins before it."""
+    """A sentence that consists of a link includes the whole link."""
     text = "It covers [80 percent](https://a.example). [Later studies](https://b.example) differ."
     assert [sentence for sentence, _ in bound(text)] == [
         "It covers [80 percent](https://a.example)",
@@ -100,7 +100,7 @@ def test_a_link_at_the_end_of_a_sentence_is_a_part_of_it() -> None:
 
 
 def test_an_entry_of_a_list_can_name_a_given_source() -> None:
-    """`[2] notes.md` or a link to the file: number 2 has the text of the file that was given beside the text."""
+    """`[2] notes.md` or a link to the file means that number 2 is the given file."""
     given = (GivenSource(1, title="other.md", text="Other"), GivenSource(5, title="notes.md", text="Notes"))
     for entry in ("notes.md", "[notes.md](notes.md)"):
         cited = read_citations(f"It is so [2].\n\nSources\n[2] {entry}\n", given)
@@ -108,7 +108,7 @@ def test_an_entry_of_a_list_can_name_a_given_source() -> None:
 
 
 def test_a_file_that_an_entry_names_is_one_source() -> None:
-    """It has the number and the pages once: under its own number too, it would count as two sources that were read."""
+    """The file has one number. Counted under its own number too, it would be two read sources."""
     given = (GivenSource(800, title="notes.pdf", text="Notes", pages=((0, 3),), is_numbered=False),)
     cited = read_citations("It is so [2]. The [file](notes.pdf) says so.\n\nSources\n[2] notes.pdf\n", given)
     assert [(source.index, source.text, source.pages) for source in cited.sources] == [(2, "Notes", ((0, 3),))]
@@ -117,7 +117,7 @@ def test_a_file_that_an_entry_names_is_one_source() -> None:
 
 
 def test_given_sources_count_before_those_of_the_text() -> None:
-    """A source given beside the text has the number that it was given, and its address is not added a second time."""
+    """A given source keeps its number, and its address is not added again."""
     given = (GivenSource(1, text="Beside"), GivenSource(2, url="https://two.example/"))
     text = "First [1]. Second ([Two](https://www.two.example)). Third.[3]\n\n[1] https://other.example\n[3] https://three.example"
     assert bound(text, given) == [
@@ -231,8 +231,8 @@ def test_a_number_in_parentheses_cites_behind_white_space(text: str, cited: set[
 
 
 @for_each("label", ["²", "^²", "①"])
-def test_a_label_in_figures_that_are_no_number_is_read(label: str) -> None:
-    """`int` reads the digits of every script, but neither superscripts nor circled figures."""
+def test_a_label_in_digits_that_are_no_number_is_read(label: str) -> None:
+    """`int` reads digits of every script, but not superscripts or circled figures."""
     (sentence, _), *_ = bound(f"The bridge is open [{label}].\n\n[{label}]: https://example.com/bridge\n")
     assert sentence.startswith("The bridge is open")
 
@@ -254,6 +254,6 @@ def test_a_number_of_any_length_in_brackets_is_read(number: str) -> None:
     ],
 )
 def test_the_title_of_a_source_ends_where_it_is_written(title: str, written: str) -> None:
-    """Letters such as ß become two when they are folded; the stop behind the title still ends the sentence."""
+    """Case folding turns letters such as ß into two. The full stop after the title still ends the sentence."""
     cited = read_citations(f"It works. Source: {written}. The next one.", (GivenSource(1, title=title, text="x"),))
     assert cited.markdown == "It works. [1]. The next one."

@@ -1,4 +1,4 @@
-"""A statement without a marker gets that of the source that supports it, while the text is written."""
+"""A statement without a marker gets the marker of the source that supports it, during streaming."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ def checked(answer: str) -> tuple[str, CheckedAnswer]:
         ("The toll rose in June. Did the toll rise last spring? The toll rose.", None),
     ],
 )
-def test_what_gets_a_marker(answer: str, expected: str | None) -> None:
-    """Statements that a source supports: not those with a marker, questions, code, headings, or what no source says."""
+def test_which_statements_get_a_marker(answer: str, expected: str | None) -> None:
+    """Supported statements get a marker, but not statements with a marker, questions, code or headings."""
     assert complete(answer, language="zh" if "鲑" in answer else "en")[0] == (expected or answer)
 
 
 def test_the_citation_says_who_named_the_source() -> None:
-    """The platform, except where a marker of the model stands behind the sentence."""
+    """The platform named the source, unless the sentence has a marker of the model."""
     text, result = checked(
         "The toll rose last spring. Cars are not allowed on it [2].\n\nSalmon return to it in autumn."
     )
@@ -125,15 +125,15 @@ def test_the_pieces_make_no_difference(answer: str, size: int) -> None:
 
 @given(st.lists(st.sampled_from(PARTS), max_size=14).map("".join))
 def test_added_markers_are_safe_and_supported(parts: str) -> None:
-    """The sanitizer finds nothing to remove behind them, and each added marker is that of a supported sentence."""
+    """The sanitizer keeps every added marker, and each one belongs to a supported sentence."""
     text, added = complete(parts)
     assert sanitize(text, SOURCES) == text
     result = CitationChecker(SOURCES, "en").check(text, added)
     assert {citation.verdict for citation in result.citations if citation.cited_by == "platform"} <= {"supported"}
 
 
-def test_a_sentence_passes_at_once() -> None:
-    """A reader does not wait for the end of the paragraph; only a line that may go on is held back."""
+def test_a_sentence_is_streamed_at_once() -> None:
+    """A sentence is not held back until the end of its paragraph. Only an incomplete line is."""
     completer = MarkerCompleter(CitationChecker(SOURCES, "en"), "en")
     assert completer.feed("The toll rose last spring.") == "The toll rose last spring [2]."
     assert completer.feed(" Zebras graze at night.") == " Zebras graze at night."
@@ -145,8 +145,8 @@ def test_a_sentence_passes_at_once() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 1000])
-def test_a_marker_behind_the_full_stop_is_the_models(size: int) -> None:
-    """The platform adds none beside it, whatever stands in it."""
+def test_a_marker_after_the_full_stop_is_the_models(size: int) -> None:
+    """The platform adds no marker to a sentence with a marker after its full stop, whatever it cites."""
     text, added = complete(
         "The toll rose last spring. [2] Cars are not allowed on it.[2] [5] It has three arches. [5]", size
     )

@@ -39,7 +39,7 @@ TOO_LONG = f"({'; '.join([A] * (MAX_GROUP_LINKS + 1))})"
 
 @for_each("text", ["()", "(see)", f"(see {A} and others)", f"(it is {A})", f"({A}", TOO_LONG])
 def test_parentheses_with_words_are_no_group(text: str) -> None:
-    """What holds words beside its links is a part of the sentence, like a group that is too long for a citation."""
+    """Parentheses with words besides links, or with too many links, are part of the sentence."""
     assert read_link_group(text, 0) is None
 
 

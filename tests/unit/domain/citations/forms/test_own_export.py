@@ -35,7 +35,7 @@ def test_only_the_answer_is_text_and_its_documents_are_the_given_ones(blocks: li
     assert ANSWER in cited.markdown
 
 
-def test_a_text_of_somebody_else_keeps_such_lines() -> None:
-    """A heading *Citations* or a last line in italics makes no export."""
+def test_a_text_of_another_author_keeps_such_lines() -> None:
+    """A heading *Citations* or a last line in italics does not make a text an export."""
     text = "Ole paints.\n\n## Notes\n\nThe gate is red · and open.\n\n*It was sold · in May.*\n"
     assert read_citations(text).markdown == text

@@ -73,7 +73,7 @@ TEXT = "Tea is picked by hand [1][2]. It keeps for years [3].\n\n```\nleaves[1]\
     ],
 )
 def test_each_style_in_the_text_and_in_the_list(style: CitationStyle, expected: str) -> None:
-    """Only what is known is written: no author is invented, and an unknown date is n.d. or left out. Code is unchanged."""
+    """Only known data is shown: authors are not invented, and an unknown date is n.d. or left out. Code is unchanged."""
     assert render_citations(answer(TEXT, TEA, CUP, LEAF), style) == expected
 
 
