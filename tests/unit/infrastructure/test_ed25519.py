@@ -1,4 +1,4 @@
-"""Signatures with Ed25519: those of RFC 8032, and what happens without the package."""
+"""Ed25519 signatures: the vectors of RFC 8032, and the behaviour without the package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_signature_belongs_to_its_digest_and_key() -> None:
 
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who signs learns what to install; who only checks learns that the signature was not checked."""
+    """Signing reports what to install. Checking reports that the signature was not checked."""
     signature = Ed25519Signer(SEAL_KEY)(DIGEST)
     for name in ("cryptography.exceptions", "cryptography.hazmat.primitives.asymmetric.ed25519"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -1,4 +1,4 @@
-"""A model or page reader of a caller is guarded, and keeps the abilities that it has beside its port."""
+"""A custom model or page reader is guarded, and keeps its abilities in addition to the port."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class CancelledReader(FakePageReader):
         raise asyncio.CancelledError
 
 
-async def test_a_part_that_is_not_cancelled_cannot_cancel() -> None:
-    """A CancelledError that a part raises by itself is an error of its port: the run goes on without the part."""
+async def test_a_cancelled_error_of_a_part_is_an_error() -> None:
+    """A CancelledError raised by the part itself becomes an error of its port, and the run continues without the part."""
     request = LLMRequest(messages=(ChatMessage(role="user", content="What is it?"),))
     model = OwnModel(CancelledModel())
     with pytest.raises(LLMException):

@@ -1,4 +1,4 @@
-"""The Redis client against a small server in this process: circuit breaker, status, and what is never printed."""
+"""The Redis client with a small server in this process: circuit breaker, status, and secrets."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def test_silent_server_counts_as_away() -> None:
     ],
 )
 async def test_refusal_is_explained_without_the_servers_words(reply: bytes, message: str) -> None:
-    """Each refusal is an unavailable Redis with a cause and a remedy; what the server sent is not repeated."""
+    """Each refusal is an unavailable Redis with a cause and a remedy, without the server's text."""
     async with running(Server(simple(reply))) as server, connected(server) as client:
         with pytest.raises(RedisUnavailableError, match=message) as caught:
             await client.ping()

@@ -70,7 +70,7 @@ async def serving(
 
 
 async def test_mail_is_sent_to_the_recipients_of_the_settings() -> None:
-    """Its subject is one line whatever the question has, and its id is that of the notice."""
+    """The subject is one line for any question, and the message id is the notice's id."""
     server = MailServer()
     async with serving(server) as sender:
         reply = await sender.send(MAIL)
@@ -111,8 +111,8 @@ async def test_a_refusal_is_a_reply_without_the_login(command: str, login: str) 
     assert PASSWORD not in reply.reason
 
 
-async def test_a_refused_recipient_is_logged_while_another_one_has_the_mail(caplog: pytest.LogCaptureFixture) -> None:
-    """The mail is delivered then: a repetition would reach the other one again. The log has no address."""
+async def test_a_refused_recipient_is_logged_if_another_one_gets_the_mail(caplog: pytest.LogCaptureFixture) -> None:
+    """The mail counts as delivered, because a retry would reach the other recipient again. The log has no address."""
     server = MailServer()
     server.refused_recipient = "a@example.org"
     async with serving(server) as sender:
@@ -139,7 +139,7 @@ async def test_no_server_is_a_reply() -> None:
 
 
 async def test_nothing_is_sent_in_clear_text_to_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that offers no STARTTLS learns neither the login nor the mail; one on loopback may."""
+    """A remote server without STARTTLS gets neither the login nor the mail. A server on loopback does."""
     server = MailServer()
     async with serving(server) as sender:
         monkeypatch.setattr(sender, "_is_local", False)

@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 def walked(
     *paths: Path, **options: Any
 ) -> tuple[list[FoundDocument], list[LeftOut], dict[str, DocumentText | LeftOut]]:
-    """Return what was found, what was left out, and what the found ones say, by id."""
+    """Return the found documents, the skipped files, and the texts by id."""
     walk = FileDocumentSource(**options).walk(paths)
     try:
         all_of_it = list(walk)
@@ -59,7 +59,7 @@ def text(read: DocumentText | LeftOut) -> DocumentText:
 
 
 class TestOrigins:
-    """What tells one folder from another."""
+    """Documents of different folders are distinguished by their origin."""
 
     def test_a_folder_is_the_same_by_any_of_its_names(self, folder: Path, tmp_path: Path) -> None:
         """Also through a link, or by one of its files; no path can be read out of it."""
@@ -82,7 +82,10 @@ class TestOrigins:
             walk.close()
 
     def test_only_paths_are_qualified(self, folder: Path) -> None:
-        """A line has an id of its own, so that it replaces the one of another folder. A file of lines is an origin itself."""
+        """A line has its own id and replaces the line of another folder with the same id.
+
+        A file of lines has no origin above it.
+        """
         file = lines(folder / "a.jsonl", {"doc_id": "a", "text": "x"})
         (line,) = walked(file)[0]
         (text,) = walked(folder / "heat.md")[0]
@@ -132,7 +135,10 @@ class TestFiles:
         assert text(read["page.html"]).source == "notes"
 
     def test_addresses_below_a_site(self, folder: Path) -> None:
-        """Where the folder is published; the digest changes with it, since the address stands in every passage."""
+        """If the folder is published on a site, documents have its addresses.
+
+        The digest depends on the address, which each passage contains.
+        """
         ours, _, _ = walked(folder)
         theirs, _, read = walked(folder, base_url="https://wiki.example.org/")
         assert text(read["heat.md"]).url == "https://wiki.example.org/heat.md"
@@ -163,7 +169,7 @@ class TestFiles:
 
 class TestWhatCannotBeRead:
     def test_bad_files_are_named(self, folder: Path) -> None:
-        """Each with its reason and its id, so that it is not taken for gone."""
+        """Each file is reported with its reason and id, so that it does not count as removed."""
         (folder / "binary.md").write_bytes(b"\0\1\2" * 50)
         (folder / "broken.pdf").write_bytes(b"%PDF-1.4 nothing")
         (folder / "out.md").symlink_to("/etc/hostname")
@@ -174,7 +180,7 @@ class TestWhatCannotBeRead:
         assert [(left_out.where, left_out.hides) for left_out in left] == [(str(folder / "out.md"), "out.md")]
 
     def test_an_empty_file(self, folder: Path) -> None:
-        """Is a document without words: what was indexed of it before may go."""
+        """An empty file is a document without words, and its earlier passages can be removed."""
         (folder / "empty.txt").write_text(" \n")
         _, _, read = walked(folder)
         empty = read["empty.txt"]
@@ -191,8 +197,8 @@ class TestWhatCannotBeRead:
         ]
 
     @pytest.mark.parametrize(("name", "hides"), [("nowhere", ""), ("program.py", None)])
-    def test_a_path_that_is_none(self, folder: Path, name: str, hides: str | None) -> None:
-        """Of a path that is not there nobody knows what it held."""
+    def test_a_missing_path(self, folder: Path, name: str, hides: str | None) -> None:
+        """The former contents of a missing path are unknown."""
         found, left, _ = walked(folder / name)
         assert (found, [left_out.hides for left_out in left]) == ([], [hides])
 
@@ -212,7 +218,7 @@ class TestWhatCannotBeRead:
 
 class TestJsonLines:
     def test_each_line_is_a_document(self, tmp_path: Path) -> None:
-        """With its own id and fields; blank lines and a mark at the beginning are nothing."""
+        """Each line has its own id and fields. Blank lines and a byte order mark are ignored."""
         file = tmp_path / "x.jsonl"
         file.write_bytes(
             b'\xef\xbb\xbf{"doc_id": "a", "title": "A", "text": "one", "tags": ["x", "y"]}\n\n'
@@ -254,7 +260,7 @@ class TestJsonLines:
         assert text(read["a"]).fields["note"] == ("[redacted]",)
 
     def test_a_file_that_cannot_be_opened_hides_anything(self, tmp_path: Path) -> None:
-        """Nobody knows what was in it."""
+        """The contents of an unreadable file are unknown, so none of its documents counts as removed."""
         file = lines(tmp_path / "x.jsonl", {"text": "x"})
         walk = FileDocumentSource().walk([file])
         file.unlink()

@@ -31,7 +31,7 @@ def test_documents_of_all_levels_are_found(root: Path) -> None:
 
 
 def test_hidden_and_foreign_folders_are_left_alone(root: Path) -> None:
-    """Version control, editors and package managers keep files that nobody means."""
+    """Version control, editors and package managers keep files that users do not mean to search."""
     for name in (".git", "node_modules", "__pycache__", ".hidden"):
         (root / name).mkdir()
         (root / name / "x.md").write_text("x")
@@ -64,8 +64,8 @@ def test_links_stay_inside(root: Path, tmp_path: Path) -> None:
     assert "leaves the folder" in listing.left_out["out.md"]
 
 
-def test_circles_end_and_nothing_is_found_twice(root: Path) -> None:
-    """A link to a folder above it or to a file beside it adds nothing."""
+def test_link_cycles_end_and_no_file_is_found_twice(root: Path) -> None:
+    """A link to a parent folder or to a file in the same folder adds no file."""
     (root / "guide" / "up").symlink_to(root, target_is_directory=True)
     (root / "again.md").symlink_to(root / "a.md")
     assert set(list_folder(root).files) == {"a.md", "guide/B.HTML"}
@@ -108,7 +108,7 @@ def test_a_folder_that_cannot_be_opened_is_named(root: Path, monkeypatch: pytest
 def test_a_file_that_vanishes_while_its_folder_is_listed_is_left_out(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Programs write a file beside and rename it. The folder was reported as one that cannot be opened."""
+    """Programs write a temporary file and rename it. Such a file must not make its folder unreadable."""
     is_document = folder._Walk._is_document
 
     def remove_meanwhile(walk: folder._Walk, name: str) -> bool:
@@ -123,7 +123,7 @@ def test_a_file_that_vanishes_while_its_folder_is_listed_is_left_out(
 
 
 def test_number_of_files_is_limited(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder without end is searched up to a number, and the answer says so."""
+    """A very large folder is searched up to the limit, and the answer says so."""
     monkeypatch.setattr(folder, "MAX_FILES", 1)
     listing = list_folder(root)
     assert len(listing.files) == 1
@@ -138,7 +138,7 @@ def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_single_file(tmp_path: Path) -> None:
-    """It is listed as if it stood in a folder alone; one of a type that is not read is counted."""
+    """The file is listed as if its folder contained nothing else. A file of an unsupported type is counted."""
     for name in ("a.md", "b.md", "c.odt"):
         (tmp_path / name).write_text("x")
     assert set(list_folder(tmp_path / "a.md").files) == {"a.md"}

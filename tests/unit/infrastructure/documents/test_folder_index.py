@@ -53,7 +53,7 @@ Make = Callable[..., FolderIndex]
 
 
 class CountedFiles(FileDocumentSource):
-    """Notes what is read; a text that holds `bad` cannot be."""
+    """Records what is read. A text that contains `bad` cannot be read."""
 
     def __init__(self, states: FolderStates | None = None) -> None:
         super().__init__(states=states)
@@ -131,7 +131,7 @@ async def found(index: FolderIndex, query: str) -> list[str]:
 
 
 async def test_changes_are_seen(folder: Path, make: Make) -> None:
-    """Added, changed and removed files show in the next search, down to the last one."""
+    """The next search finds added and changed files, and no removed ones."""
     index = make()
     assert await found(index, "gateway") == ["a.md"]
     (folder / "b.md").write_text("Another gateway.")
@@ -147,7 +147,7 @@ async def test_changes_are_seen(folder: Path, make: Make) -> None:
 
 
 async def test_unchanged_files_are_not_read_again(folder: Path, make: Make, files: CountedFiles) -> None:
-    """Neither in this process nor in the next; readable or not, a file is read once for each of its contents."""
+    """In this and later processes, each version of a file is read once, whether it is readable or not."""
     (folder / "b.md").write_text("bad")
     for _ in range(2):
         index = make()
@@ -165,7 +165,7 @@ async def test_unchanged_files_are_not_read_again(folder: Path, make: Make, file
 async def test_only_what_changed_is_opened(
     folder: Path, make: Make, files: CountedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By this process and by the next, which knows from the last one how the files were; what it finds is the same."""
+    """This process and later ones compare files with their recorded state, and find the same passages."""
     opened: list[str] = []
     real = Path.open
 
@@ -195,8 +195,10 @@ async def test_only_what_changed_is_opened(
     assert len(await found(make(), "gateway")) == 5
 
 
-async def test_a_collection_that_forgot_is_filled_again(folder: Path, tmp_path: Path, make: Make) -> None:
-    """What is known of the files does not stand for what is in the index: it may have been removed."""
+async def test_a_removed_collection_is_filled_again(folder: Path, tmp_path: Path, make: Make) -> None:
+    """The recorded state of the files does not prove that the index contains them, because the collection may have been
+    removed.
+    """
     (folder / "b.md").write_text("Another gateway.")
     index = make()
     assert await found(index, "gateway") == ["a.md", "b.md"]
@@ -206,8 +208,8 @@ async def test_a_collection_that_forgot_is_filled_again(folder: Path, tmp_path: 
     assert await found(make(), "gateway") == ["a.md", "b.md"]
 
 
-async def test_lines_of_json_take_and_give_back_names(folder: Path, make: Make) -> None:
-    """Where ids are the documents' own, a file that did not change may become one that has to be read."""
+async def test_ids_of_json_lines_can_move_between_files(folder: Path, make: Make) -> None:
+    """Documents in JSON lines have their own ids, so an unchanged file may have to be read again."""
     (folder / "A.jsonl").write_text('{"doc_id": "a.md", "text": "A router by this name."}\n')
     index = make()
     assert await found(index, "router") == ["a.md"]
@@ -255,7 +257,7 @@ async def test_collection_without_mean_is_rebuilt_when_large(
 
 
 async def test_bad_files_are_reported_until_readable(folder: Path, make: Make) -> None:
-    """A file that cannot be read is found no longer as it was; each has its word until it is readable or gone."""
+    """The old version of an unreadable file is no longer found. The file is reported until it is readable or removed."""
     index = make()
     (folder / "b.md").write_text("A gateway with a remark.")
     (folder / "lines.jsonl").write_text('{"text": "A gateway in a line."}\nno JSON\n')
@@ -304,7 +306,7 @@ async def test_only_large_folder_is_not_listed_on_every_search(
 
 
 async def test_concurrent_searches_share_one_update(make: Make, files: CountedFiles) -> None:
-    """And what is cancelled goes on, for whoever asks next."""
+    """If one search is cancelled, the update continues for the next one."""
     embedder = HeldEmbedder()
     index = make(embedder=embedder)
     first, *others = [asyncio.create_task(index.refresh()) for _ in range(5)]
@@ -332,7 +334,7 @@ async def test_later_search_sees_changes_made_during_reading(folder: Path, make:
 
 
 async def test_progress_is_visible_while_reading(folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While documents are read; before and after there is nothing to tell."""
+    """Progress is available only while documents are read."""
     seen: list[int] = []
 
     class Watched(FolderIndex):
@@ -363,8 +365,8 @@ async def test_closing_stops_the_reading(make: Make) -> None:
     await index.aclose()
 
 
-async def test_closing_ends_those_that_wait(make: Make) -> None:
-    """None of them begins a reading of its own, which nobody would end and whose folder nobody would remove."""
+async def test_closing_ends_waiting_searches(make: Make) -> None:
+    """A waiting search must not start to read, because nothing would stop it or remove its folder."""
     embedder = HeldEmbedder()
     index = make(None, embedder=embedder)
     waiting = [asyncio.create_task(index.refresh()) for _ in range(3)]
@@ -409,7 +411,7 @@ async def test_stopped_reading_continues_later(
 async def test_interrupted_rebuild_is_not_complete(
     folder: Path, tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the index held before does not stand for what it holds now; neither for this process nor for the next."""
+    """The recorded state of an interrupted rebuild is not used, in this process or a later one."""
     monkeypatch.setattr(embedded_batches, "MEAN_PASSAGES", 2)
     monkeypatch.setattr(intake, "BATCH_PASSAGES", 2)
     for number in range(20):
@@ -436,8 +438,8 @@ async def test_interrupted_rebuild_is_not_complete(
         assert len([document async for document in index.retrieval._store.documents("documents")]) == 21
 
 
-async def test_two_that_come_at_once(make: Make, files: CountedFiles) -> None:
-    """One reads, the other waits and finds nothing left to do: neither fails. Each has a store of its own, as two processes."""
+async def test_two_concurrent_processes(make: Make, files: CountedFiles) -> None:
+    """One process reads, and the other waits and has nothing left to do. Each has its own store."""
     views = await asyncio.gather(make().refresh(), make().refresh())
     assert [view.documents for view in views] == [1, 1]
     assert files.walks == 1
@@ -470,7 +472,7 @@ async def test_file_system_without_locks_is_a_config_error(make: Make, monkeypat
 
 
 async def test_a_given_store_is_used_and_left_open(make: Make) -> None:
-    """Under a collection of its own; what is wrong with it is told."""
+    """The store gets a separate collection and is not closed. Its faults are reported."""
     store = MemoryVectorStore()
     assert await found(make(None, store=store, collection="mine"), "gateway") == ["a.md"]
     assert (await store.lookup("mine", ["a.md"])).keys() == {"a.md"}
@@ -489,8 +491,8 @@ async def test_without_a_folder_the_setting_is_named(folder: Path, tmp_path: Pat
     assert (await index.refresh()).documents == 1
 
 
-async def test_a_reading_that_fails_fails_for_all_and_is_tried_again(make: Make) -> None:
-    """Nobody is told that there are no documents."""
+async def test_a_failed_reading_fails_for_all_callers_and_is_repeated(make: Make) -> None:
+    """No search reports an empty folder."""
     index = make(embedder=BrokenEmbedder())
     for _ in range(2):
         with pytest.raises(EmbeddingConfigError, match="today"):
@@ -500,7 +502,10 @@ async def test_a_reading_that_fails_fails_for_all_and_is_tried_again(make: Make)
 async def test_a_store_that_fails_once_loses_nothing(
     folder: Path, make: Make, files: CountedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk passes, and what was indexed is not read again; what fails twice on end is made anew."""
+    """After a temporary fault such as a full disk, nothing is read again.
+
+    After two faults in a row the index is rebuilt.
+    """
     index = make()
     await index.refresh()
     replace_many, failures = QdrantEdgeVectorStore.replace_many, 1
@@ -524,10 +529,10 @@ async def test_a_store_that_fails_once_loses_nothing(
         assert set(files.read) == read_again
 
 
-async def test_an_index_that_cannot_be_used_for_now_is_not_removed(
+async def test_a_temporarily_unusable_index_is_kept(
     folder: Path, tmp_path: Path, make: Make, files: CountedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither when it is opened nor when it is written, however often: afterwards only the changed file is read."""
+    """Faults on opening and writing never remove the index. Afterwards only the changed file is read."""
 
     def no_room(*_: object) -> None:
         raise OSError(errno.ENOSPC, "its disk is full")
@@ -582,7 +587,7 @@ class TestSharedIndex:
 
     @pytest.fixture
     def other(self, tmp_path: Path) -> Path:
-        """Another folder, with a path that the first one has too."""
+        """Return another folder with one path that the first folder also has."""
         (tmp_path / "other").mkdir()
         (tmp_path / "other" / "a.md").write_text("A gateway elsewhere.")
         (tmp_path / "other" / "z.md").write_text("Another gateway elsewhere.")
@@ -595,7 +600,7 @@ class TestSharedIndex:
         await store.aclose()
 
     async def everything(self, shared: SharedIndex) -> list[str]:
-        """Return what a worker finds, which searches the index without a filter."""
+        """Return the results of a worker, which searches the index without a filter."""
         store = QdrantEdgeVectorStore(shared.folder)
         hits = (
             await RetrievalService(HashEmbedder(), store, "documents", top_k=20).search(RagSearch(query="gateway"))
@@ -612,7 +617,7 @@ class TestSharedIndex:
         files: CountedFiles,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """Its files are listed, none is opened, and it gets no index of its own."""
+        """The files of an indexed folder are listed but not opened, and the folder gets no separate index."""
         (folder / "b.md").write_text("bad")
         await self.index(shared, files, folder)
         opened: list[str] = []
@@ -636,7 +641,7 @@ class TestSharedIndex:
     async def test_search_and_pruning_are_kept_to_the_folder(
         self, folder: Path, other: Path, make: Make, shared: SharedIndex, files: CountedFiles
     ) -> None:
-        """Also where both folders have a path in common; a worker finds what the search brought into the index."""
+        """This also holds if both folders contain the same path. A worker finds what the search added to the index."""
         await self.index(shared, files, other, folder)
         qualified = qualify_id(folder.name, get_origin(folder), "a.md")
         index = make(shared=shared)
@@ -653,7 +658,7 @@ class TestSharedIndex:
     async def test_document_of_another_folder_is_not_read(
         self, folder: Path, other: Path, make: Make, shared: SharedIndex, files: CountedFiles
     ) -> None:
-        """A path means the folder's own document, whichever folder was indexed first."""
+        """A path refers to the document of its folder, whichever folder was indexed first."""
         await self.index(shared, files, other, folder)
         index = make(shared=shared)
         await index.refresh()
@@ -663,7 +668,10 @@ class TestSharedIndex:
     async def test_folder_follows_the_index(
         self, folder: Path, other: Path, make: Make, shared: SharedIndex, files: CountedFiles
     ) -> None:
-        """Indexed later it moves into the index, removed from there it gets its own again."""
+        """After indexing, the folder is searched in the index.
+
+        After its removal from the index it has its own index again.
+        """
         index = make(shared=shared)
         assert await found(index, "gateway") == ["a.md"]
         assert index.filters == {}
@@ -679,7 +687,7 @@ class TestSharedIndex:
     async def test_id_that_passed_to_another_folder_is_taken_back(
         self, folder: Path, other: Path, make: Make, shared: SharedIndex, files: CountedFiles
     ) -> None:
-        """JSON lines have ids of their own: the folder that is searched gets its document back."""
+        """JSON lines have their own ids. The searched folder takes its document back."""
         for path in (folder, other):
             (path / "lines.jsonl").write_text('{"doc_id": "x", "text": "A gateway in a line."}\n')
         await self.index(shared, files, folder)
@@ -703,7 +711,7 @@ class TestSharedIndex:
     async def test_collection_of_another_embedder_is_not_used(
         self, folder: Path, make: Make, shared: SharedIndex, files: CountedFiles
     ) -> None:
-        """The folder is embedded on this machine: it has an index of its own then."""
+        """The folder is embedded locally and gets a separate index."""
         await self.index(shared, files, folder)
         index = make(shared=shared, embedder=HashEmbedder(dimension=8))
         assert await found(index, "gateway") == ["a.md"]

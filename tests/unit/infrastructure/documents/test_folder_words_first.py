@@ -124,7 +124,7 @@ async def test_each_passage_is_embedded_once(make: Make, embedder: HeldEmbedder)
 
 
 async def test_a_change_goes_first(make: Make, folder: Path, embedder: HeldEmbedder) -> None:
-    """It is found by the next search, while vectors are made; they are made afterwards."""
+    """The next search finds the change by keywords, and vectors are made later."""
     search = make()
     await search_for(search)
     (folder / "a.md").write_text("The turbine hums.")
@@ -163,7 +163,7 @@ async def test_words_go_on_where_vectors_cannot_be_made(make: Make, embedder: He
 
 
 async def test_closing_stops_the_embedding(make: Make, embedder: HeldEmbedder) -> None:
-    """And leaves nothing behind that runs."""
+    """No thread or task remains."""
     search = make()
     await search_for(search)
     await search.aclose()

@@ -30,7 +30,7 @@ def age(base: Path, key: str, days: float) -> None:
 
 
 def test_folder_is_private(tmp_path: Path) -> None:
-    """What was read of somebody's documents is theirs."""
+    """The index of a user's documents is readable only by the user."""
     path = home(tmp_path / "folders").make()
     assert path == tmp_path / "folders" / "a"
     for folder in (path, path.parent):
@@ -50,7 +50,7 @@ def test_one_writer(tmp_path: Path) -> None:
 
 
 def test_index_without_base_is_temporary() -> None:
-    """A temporary folder, private, removed by closing; nobody else writes there."""
+    """Without a data folder, the index is in a private temporary folder, which is removed on close."""
     temporary = home(None)
     path = temporary.make()
     assert temporary.make() == path
@@ -63,8 +63,8 @@ def test_index_without_base_is_temporary() -> None:
     temporary.close()
 
 
-def test_a_data_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
-    """Documents can be searched all the same."""
+def test_a_read_only_data_folder(tmp_path: Path) -> None:
+    """Documents can be searched even if the data folder is read-only."""
     (tmp_path / "file").write_text("no folder")
     one = home(tmp_path / "file" / "folders")
     assert not one.make().is_relative_to(tmp_path / "file")
@@ -72,7 +72,7 @@ def test_a_data_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
 
 
 def test_unused_index_expires(tmp_path: Path) -> None:
-    """After STORE_TTL_DAYS, when another folder is opened; neither what is used nor what is being written."""
+    """An index expires after STORE_TTL_DAYS when another folder is opened, unless it is in use or being written."""
     for key in ("old", "written", "young"):
         home(tmp_path, key).make()
         (tmp_path / key / "index").write_text("x")
@@ -89,8 +89,8 @@ def test_unused_index_expires(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "new.lock", "young", "young.lock"]
 
 
-def test_a_lock_without_an_index_goes_too(tmp_path: Path) -> None:
-    """It is none of what was removed; one that is held, or young, stays."""
+def test_a_lock_without_an_index_is_removed_too(tmp_path: Path) -> None:
+    """An old lock without an index is removed and not counted. A held or new lock is kept."""
     for key in ("left", "held", "young"):
         (tmp_path / f"{key}.lock").touch()
         age(tmp_path, key, 1 if key == "young" else 31)
@@ -123,8 +123,8 @@ def test_folders_above_it_are_private_too(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 
 
-async def test_all_of_them(tmp_path: Path) -> None:
-    """`cache clean` removes what is too old, `cache clear` everything; where there are none there is nothing to do."""
+async def test_clean_and_clear(tmp_path: Path) -> None:
+    """`cache clean` removes expired indexes, and `cache clear` removes all. Without an index nothing happens."""
     kept = StoredFolderIndexes(tmp_path / "folders", 30, clock=lambda: NOW)
     assert (await kept.clean(), await kept.clear()) == (0, 0)
     for key in ("old", "young"):

@@ -56,8 +56,8 @@ def test_an_id_that_is_none(given_id: Any) -> None:
         read_id({"doc_id": given_id})
 
 
-def test_a_fraction_is_told_that_an_id_is_whole() -> None:
-    """It is a number: a message that denies it is no help."""
+def test_a_fractional_id_is_refused() -> None:
+    """A fraction is a number, so the message says that an id must be an integer."""
     with pytest.raises(UnreadableDocument, match="neither text nor a whole number"):
         read_id({"doc_id": 1.5})
 
@@ -87,15 +87,15 @@ def test_without_text_there_is_nothing_to_find(record: dict[str, Any]) -> None:
         read_document(record, "id")
 
 
-def test_a_text_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the note says so."""
+def test_a_very_long_text_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A note reports the cut."""
     monkeypatch.setattr(json_lines, "RECORD_TEXT_CHARS", 10)
     read = read_document({"text": "0123456789abc"}, "id")
     assert (read.text, read.note) == ("0123456789", "only its first 10 characters were read")
 
 
 def test_every_scalar_and_list_is_a_filter() -> None:
-    """Written as JSON writes it; what is null, nested or the text itself is none."""
+    """Values are filters in their JSON form, except null, nested values and the text itself."""
     record = {
         "text": "t",
         "title": "T",

@@ -58,7 +58,7 @@ async def test_the_whole_document_is_the_page(folder: Path, make: Make) -> None:
 
 
 async def test_each_format_is_a_page(folder: Path, make: Make) -> None:
-    """Each with its own media type, HTML without what its reader would not see."""
+    """Each format has its media type. HTML is read without invisible text."""
     (folder / "a.txt").write_text("A text about the gateway.")
     (folder / "b.HTML").write_text("<title>Web page</title><p>The gateway in HTML.</p><p hidden>gateway secret</p>")
     (folder / "c.pdf").write_bytes(pdf("The gateway in a PDF.", title="Paper"))
@@ -89,7 +89,7 @@ async def test_what_the_search_finds_can_be_read(folder: Path, tmp_path: Path, w
 
 
 async def test_a_section_of_a_document_is_read_as_the_document(folder: Path, make: Make) -> None:
-    """What stands behind `#` or `?` is no part of the path, and a document is known by its `doc:` address too."""
+    """`#` and `?` end the path, and the `doc:` address refers to the same document."""
     (folder / "a.md").write_text("Text.")
     reader = make(base_url=SITE)
     urls = (f"{SITE}/a.md#part", f"{SITE}/a.md?plain=1#part", "doc:a.md")
@@ -146,7 +146,7 @@ async def test_only_what_is_searched_is_read(folder: Path, make: Make, name: str
 
 
 async def test_other_addresses_are_refused(folder: Path, make: Make) -> None:
-    """A web page is nobody's document, not even one whose address begins like the folder's."""
+    """A web page is never a document, even if its address begins like the folder's."""
     reader = make(base_url=SITE)
     for url in ("https://example.org/a.md", SITE + "-other/a.md", "file:///etc/passwd", "a.md"):
         assert not reader.serves(url)
@@ -162,7 +162,7 @@ async def test_a_document_that_cannot_be_read_says_why(folder: Path, make: Make)
 
 
 async def test_a_document_with_a_note_is_read_with_a_warning(folder: Path, make: Make) -> None:
-    """What was guessed about it is said."""
+    """The note about a guess becomes a warning."""
     (folder / "a.txt").write_bytes("Grüße aus dem Rechenzentrum".encode("cp1252"))
     page = await make().read("doc:a.txt")
     assert page.warning is not None

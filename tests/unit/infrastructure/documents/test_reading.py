@@ -15,7 +15,7 @@ from modules.llm_platform.infrastructure.parsing.parser_process import Parsed
 
 
 class Parser:
-    """Gives back what it is asked to parse."""
+    """Returns its input as parsed text."""
 
     title: str | None = "Parsed title"
 
@@ -51,7 +51,7 @@ def read(folder: Path, name: str, content: str | bytes, redactor: Redactor | Non
     ],
 )
 def test_a_document_has_a_title(tmp_path: Path, name: str, content: str, title: str) -> None:
-    """Its own, else its first heading, else its file's name."""
+    """The title is the document's title, else its first heading, else its file name."""
     assert read(tmp_path, name, content).title == title
 
 
@@ -75,14 +75,14 @@ def test_markdown_stays_as_written(tmp_path: Path, content: str, text: str) -> N
 
 
 def test_formats_go_to_their_parser(tmp_path: Path) -> None:
-    """HTML and PDF are parsed, and what the parser remarks is kept."""
+    """HTML and PDF are parsed, and remarks of the parser are kept."""
     assert read(tmp_path, "a.html", "<p>Page").text == "Page"
     assert read(tmp_path, "a.htm", "<p>Page").note == "parsed"
     assert read(tmp_path, "b.pdf", b"%PDF").text == "Text of b.pdf."
 
 
 def test_a_secret_in_a_document_is_not_quoted(tmp_path: Path) -> None:
-    """A configured key that somebody wrote down is taken out before anything is searched."""
+    """A configured key in a document is removed before the document is searched."""
     document = read(tmp_path, "a.md", "# Key sk-1234567890\n\nUse sk-1234567890.", Redactor(["sk-1234567890"]))
     assert "sk-1234567890" not in document.text + document.title
 
@@ -104,7 +104,7 @@ def test_vanished_file_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_huge_file_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its beginning is searched, and the answer says so; a huge PDF is left out whole."""
+    """The beginning of a huge file is searched, and the answer says so. A huge PDF is left out."""
     monkeypatch.setattr(reading, "DOCUMENT_TEXT_BYTES", 1_000_000)
     monkeypatch.setattr(reading, "DOCUMENT_FILE_BYTES", 1_000_000)
     document = read(tmp_path, "a.txt", "äb " * 300_000)

@@ -66,7 +66,7 @@ def test_quotation_mark_without_its_second_takes_no_rows(written: str, marked: s
 
 
 def test_rows_with_more_values_than_names_have_columns_without_a_name() -> None:
-    """Readers of Markdown leave out what is beyond the names. Empty values at the end of a row need no column."""
+    """Markdown renderers drop cells beyond the header. Empty cells at the end of a row need no column."""
     assert read_values("name,age\nAnna,34,Graz\nBert,51,,\n") == (
         "| name | age |  |\n|---|---|---|\n| Anna | 34 | Graz |\n| Bert | 51 |"
     )

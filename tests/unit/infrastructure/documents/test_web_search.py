@@ -46,14 +46,14 @@ async def make(folder: Path, tmp_path: Path, way: Way) -> AsyncIterator[Make]:
 
 
 async def search(adapter: DocumentWebSearch, query: str = "gateway", **fields: object) -> WebSearchResponse:
-    """Return the answer, without the word that it was found by keywords only, which a test of its own is about."""
+    """Return the answer without the note about keyword search, which has its own test."""
     answer = await adapter.search(WebSearchRequest(query=query, **fields))  # type: ignore[arg-type]
     told = tuple(degradation for degradation in answer.degraded if degradation.component != BY_WORDS)
     return answer.model_copy(update={"degraded": told})
 
 
 async def test_each_format_is_searched(folder: Path, make: Make) -> None:
-    """Markdown, text, HTML and PDF; the snippet is a stretch of the text, the title its own."""
+    """Markdown, text, HTML and PDF are searched. The snippet is a part of the text, and the title is the document's."""
     (folder / "a.md").write_text("---\nx: 1\n---\n# Markdown page\n\nThe gateway *restarts* here.\n")
     (folder / "b.txt").write_text("A text about the gateway.")
     (folder / "c.html").write_text("<title>Web page</title><p>The gateway in HTML.</p><p hidden>gateway secret</p>")
@@ -71,8 +71,8 @@ async def test_each_format_is_searched(folder: Path, make: Make) -> None:
     assert all(item.published_date is None and 0 <= (item.score or 0) <= 1 for item in answer.results)
 
 
-async def test_a_whole_document_with_a_table_is_known_as_such(folder: Path, make: Make) -> None:
-    """Whoever compares rows must know that none is missing. Texts without a table are not looked up."""
+async def test_a_whole_document_with_a_table_is_marked_as_whole(folder: Path, make: Make) -> None:
+    """Comparing rows requires all rows. Texts without a table are not looked up."""
     rows = "".join(f"gateway {number},{number % 7},open\n" for number in range(400))
     (folder / "long.csv").write_text(f"name,failures,state\n{rows}")
     (folder / "short.csv").write_text("name,failures,state\ngateway a,1,open\ngateway b,2,closed\n")
@@ -112,7 +112,7 @@ async def test_a_question_about_the_rows_of_a_table_gets_all_of_them(folder: Pat
 async def test_a_table_that_is_read_in_part_is_not_whole(
     folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rows behind the limit are missing, though the rows before it would be few enough without the repeated names."""
+    """Rows beyond the limit are missing, even if the earlier rows alone would fit without the repeated column names."""
     rows = "".join(f"gateway {number},{number},open\n" for number in range(400))
     (folder / "table.csv").write_text(f"name,failures,state\n{rows}")
     monkeypatch.setattr(whole_table, "MAX_READ_CHARS", 5000)
@@ -131,7 +131,7 @@ async def test_a_table_that_is_read_in_part_is_not_whole(
 async def test_an_address_is_the_path_below_the_folder(
     folder: Path, make: Make, base_url: str | None, prefix: str
 ) -> None:
-    """Escaped so that nothing in a file's name ends a link, and never the server's own path."""
+    """The address is escaped, so that a file name cannot end a link, and does not contain the server's path."""
     names = ["a b/ü (1).md", "a b/x#y?z%.md", 'q"<>.md', "new\nline.md", "]( http:evil.md"]
     for name in names:
         path = folder / name
@@ -146,8 +146,8 @@ async def test_an_address_is_the_path_below_the_folder(
     assert f"{prefix}%FF.md" in urls
 
 
-async def test_what_it_cannot_do_is_said(folder: Path, make: Make) -> None:
-    """Dates, engines, sites and other kinds of sources are left out, and the answer tells; a language is no filter."""
+async def test_unsupported_options_are_reported(folder: Path, make: Make) -> None:
+    """Dates, engines, sites and other source kinds are ignored, and the answer says so. A language is not a filter."""
     (folder / "a.md").write_text("gateway")
     answer = await search(
         make(),
@@ -167,7 +167,7 @@ async def test_what_it_cannot_do_is_said(folder: Path, make: Make) -> None:
 
 
 async def test_unreadable_files_are_named_and_the_list_is_bounded(folder: Path, make: Make) -> None:
-    """Each with its word, the first ones only; a control character of a name does not get through."""
+    """The first unreadable files are listed with their reasons. Control characters of names are removed."""
     (folder / "good.md").write_text("gateway")
     (folder / "a\x1b.txt").write_bytes(b"\0\0\0")
     answer = await search(make())
@@ -183,7 +183,7 @@ async def test_unreadable_files_are_named_and_the_list_is_bounded(folder: Path, 
 
 
 async def test_documents_are_listed_with_what_is_not_read(folder: Path, make: Make) -> None:
-    """In the order of their addresses, at most so many; a file of another type is counted."""
+    """Documents are listed in the order of their addresses up to the limit, and unsupported files are counted."""
     (folder / "b.md").write_text("# Bats\n\ngateway")
     (folder / "a.md").write_text("# Owls\n\ngateway")
     (folder / "c\x1b.txt").write_bytes(b"\0\0\0")
@@ -227,7 +227,7 @@ async def test_a_collection_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_secret_stands_in_no_answer(folder: Path, make: Make) -> None:
-    """Neither in text nor in a file's name."""
+    """Secrets are removed from texts and file names."""
     (folder / "sk-12345678.md").write_text("# sk-12345678\n\ngateway sk-12345678")
     (folder / "x sk-12345678.txt").write_bytes(b"\0\0\0")
     answer = await search(make(redactor=Redactor(["sk-12345678"])))
@@ -244,7 +244,7 @@ async def test_a_folder_with_nothing_readable_is_an_error(folder: Path, make: Ma
 
 
 async def test_pages(folder: Path, make: Make) -> None:
-    """The second page goes on where the first ended."""
+    """The second page continues where the first one ended."""
     for number in range(5):
         (folder / f"{number}.md").write_text("gateway " * (number + 1) + "words " * 20)
     adapter = make()
@@ -254,7 +254,7 @@ async def test_pages(folder: Path, make: Make) -> None:
 
 
 async def test_the_question_is_read_in_its_language(folder: Path, make: Make) -> None:
-    """Function words of the question's own language find nothing, whatever language is asked for."""
+    """Function words of the question's own language find nothing, whatever the requested language."""
     (folder / "a.md").write_text("was ist das für ein Text")
     assert (await search(make(), "Was ist das für ein Gateway?", language="en")).results == ()
     (folder / "b.md").write_text("异步编程")
@@ -278,7 +278,10 @@ def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 async def test_a_folder_that_takes_long_is_read_in_the_background(
     folder: Path, tmp_path: Path, blocked: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A search gives up at its deadline, reading goes on, others are served meanwhile, and the next one finds it done."""
+    """A search ends at its deadline while reading continues in the background.
+
+    Other searches are served, and a later search uses the result.
+    """
     (folder / "a.md").write_text("gateway")
     index = searching("by words", folder, tmp_path / "kept").folder
     assert index
@@ -298,7 +301,7 @@ async def test_a_folder_that_takes_long_is_read_in_the_background(
 
 
 async def test_health(folder: Path, tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of documents, or what is wrong with the setting."""
+    """Health reports the number of documents, or the fault of the setting."""
     monkeypatch.setattr(web_search, "PING_S", START_TIMEOUT_S)  # a busy machine may look at the folder for seconds
     (folder / "a.md").write_text("gateway")
     adapter = make()
@@ -311,7 +314,7 @@ async def test_health(folder: Path, tmp_path: Path, make: Make, monkeypatch: pyt
 
 
 async def test_a_single_file_is_searched(folder: Path, tmp_path: Path, way: Way) -> None:
-    """It alone, under its own name, and again when it has changed."""
+    """Only this file is searched, under its name, and again after a change."""
     for name in ("a.md", "b.md"):
         (folder / name).write_text("The gateway restarts.")
     adapter = searching(way, folder / "a.md", tmp_path / "kept")
@@ -322,8 +325,8 @@ async def test_a_single_file_is_searched(folder: Path, tmp_path: Path, way: Way)
     await adapter.aclose()
 
 
-async def test_types_that_are_not_read_are_told(folder: Path, make: Make) -> None:
-    """How many files, and of which types."""
+async def test_unsupported_types_are_reported(folder: Path, make: Make) -> None:
+    """The message has their number and types."""
     (folder / "a.md").write_text("gateway")
     (folder / "b.xls").write_bytes(b"x")
     answer = await search(make())

@@ -30,8 +30,8 @@ def test_lock_on_removed_file_is_void(tmp_path: Path, monkeypatch: pytest.Monkey
     late.release()
 
 
-def test_another_file_of_the_name_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody may have made it anew already, and hold it."""
+def test_a_replaced_file_is_not_our_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may have created the file again and locked it."""
     path = tmp_path / "a.lock"
     late, owner, real = FileLock(path), FileLock(path), file_lock._try_lock
 
@@ -48,8 +48,8 @@ def test_another_file_of_the_name_is_not_ours(tmp_path: Path, monkeypatch: pytes
     late.release()
 
 
-def test_where_there_are_no_locks_nothing_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some network file systems know none: that is told, each time anew, and no file is left open by it."""
+def test_without_lock_support_no_file_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some network file systems have no locks. This is reported each time, and no file is left open."""
     opened: list[int] = []
 
     def none_here(file: int, flags: int) -> None:

@@ -39,7 +39,7 @@ def all_private(folder: Path) -> bool:
 
 
 def test_a_folder_and_those_above_it(tmp_path: Path) -> None:
-    """What is missing is made private, what is there stays as it is; again changes nothing."""
+    """Missing folders are created with private permissions, and existing folders are unchanged, also on repetition."""
     tmp_path.chmod(0o755)
     for _ in range(2):
         make_private_folder(tmp_path / "a" / "b")
@@ -62,7 +62,7 @@ def test_a_file(tmp_path: Path) -> None:
 
 
 def test_what_others_made(tmp_path: Path) -> None:
-    """Is closed afterwards; what a link leads to is none of it."""
+    """Existing files are made private, but not the target of a link."""
     outside, folder = tmp_path / "outside", tmp_path / "folder"
     outside.mkdir(0o755)
     outside.chmod(0o755)
@@ -76,7 +76,7 @@ def test_what_others_made(tmp_path: Path) -> None:
 
 
 async def test_the_index(tmp_path: Path) -> None:
-    """The collection, its first generation and the one that is copied from it, and what is being written."""
+    """The collection, its generations and unfinished files are private."""
     data = tmp_path / "data"
     store = QdrantEdgeVectorStore(data / "index")
     await fill_store(store)
@@ -90,7 +90,7 @@ async def test_the_index(tmp_path: Path) -> None:
 
 
 async def test_the_outcomes(tmp_path: Path) -> None:
-    """The file, and those that SQLite puts beside it while it is open."""
+    """The database and SQLite's additional files are private."""
     data = tmp_path / "data"
     store = SqliteOutcomeStore(data / "outcomes.sqlite3", ttl_days=1)
     await store.put_if_absent([sample_outcome("a", body=b"1")])

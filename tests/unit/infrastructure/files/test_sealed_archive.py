@@ -57,7 +57,7 @@ def test_members_come_back(sign: Sign | None) -> None:
 
 
 def test_equal_members_give_equal_bytes() -> None:
-    """In whatever order they come."""
+    """The order of the members does not matter."""
     assert pack(MEMBERS) == pack(dict(reversed(MEMBERS.items())))
 
 
@@ -210,13 +210,13 @@ def test_other_files_are_no_sealed_answers(data: bytes) -> None:
         unpack(data)
 
 
-def test_text_that_repeats_itself_is_sealed() -> None:
-    """Its ratio would be the ratio of a bomb, so it is stored as it is."""
+def test_repetitive_text_is_sealed() -> None:
+    """The compression ratio would look like a bomb's, so the text is stored uncompressed."""
     members = {**MEMBERS, "sources/1.txt": b"a" * 1_000_000}
     assert unpack(pack(members)).members == members
 
 
-def test_too_much_is_not_sealed() -> None:
-    """A file that nobody could read again is not written."""
+def test_an_oversized_answer_is_not_sealed() -> None:
+    """A file above the limits of reading is not written."""
     with pytest.raises(SealError, match="longer"):
         pack({"sources/1.txt": bytes(sealed_archive.MAX_UNPACKED_BYTES + 1)})

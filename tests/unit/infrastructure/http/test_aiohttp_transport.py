@@ -49,8 +49,8 @@ async def test_requests_beyond_the_limit_wait_for_a_connection() -> None:
     assert (server.connections, len(server.requests)) == (2, 5)
 
 
-async def test_a_request_that_gets_no_connection_in_time_fails() -> None:
-    """With an error that says that nothing was sent; a cancelled one leaves nothing behind."""
+async def test_a_request_without_a_connection_times_out() -> None:
+    """The error says that nothing was sent. A cancelled request leaves no connection or slot."""
     gate, limits = _Gate(), httpx2.Limits(max_connections=1)
     async with serving(gate) as server, make_client(server.url, limits=limits) as client:
         (running,) = await _at_once(client, 1)
@@ -84,7 +84,7 @@ async def _never(exchange: Exchange) -> None:
 
 @for_each("handler", [_hang_up, _break_off, _no_http, _never])
 async def test_a_failed_request_leaves_nothing_behind(handler: Callable[[Exchange], Awaitable[None]]) -> None:
-    """Neither a connection nor a slot."""
+    """Its connection is closed and its slot is free."""
     async with serving(handler) as server, make_client(server.url, limits=httpx2.Limits(max_connections=1)) as client:
         for _ in range(3):
             with pytest.raises(httpx2.TransportError):
@@ -152,7 +152,7 @@ async def test_idle_connections_are_limited(limits: httpx2.Limits, connections: 
     assert server.connections == connections
 
 
-async def test_each_address_has_connections_of_its_own() -> None:
+async def test_each_address_has_separate_connections() -> None:
     """A response never comes from another server."""
     async with (
         serving(json_reply({"from": 1})) as one,
@@ -201,8 +201,11 @@ class _ClosesAfterItsStream:
         await exchange.send(CHUNKED)
 
 
-def test_each_event_loop_has_connections_of_its_own() -> None:
-    """A program may call `asyncio.run` several times with one client; the last call closes what the others left."""
+def test_each_event_loop_has_separate_connections() -> None:
+    """A program may call `asyncio.run` several times with one client.
+
+    The last close also closes connections of earlier loops.
+    """
     client = make_client()
 
     async def ask() -> int:
@@ -219,7 +222,7 @@ def test_each_event_loop_has_connections_of_its_own() -> None:
 
 
 async def test_a_request_on_a_dead_connection_is_sent_again_at_once() -> None:
-    """A POST, too, and also where several idle connections are dead."""
+    """This also applies to a POST, and to several dead idle connections."""
     async with serving(_ClosesAfterItsStream()) as server, make_client(server.url) as client:
         for _ in range(3):
             assert (await client.post("/", content=b"prompt")).text == "{}"
@@ -230,7 +233,7 @@ async def test_a_request_on_a_dead_connection_is_sent_again_at_once() -> None:
 
 
 async def test_a_request_on_a_new_connection_is_sent_once() -> None:
-    """Its failure is that of the service."""
+    """A failure on a new connection is the service's failure."""
     async with serving(_hang_up) as server, make_client(server.url) as client:
         with pytest.raises(httpx2.RemoteProtocolError):
             await client.post("/", content=b"prompt")
@@ -279,7 +282,7 @@ async def test_the_end_of_a_body_is_told_before_it_is_read() -> None:
 
 
 async def test_what_arrives_during_a_pause_is_read_at_once() -> None:
-    """Bytes join the buffer while nobody reads, and one read takes them all."""
+    """Bytes are buffered while nobody reads, and one read returns them all."""
     sent = asyncio.Event()
 
     async def answer(exchange: Exchange) -> None:
@@ -299,8 +302,8 @@ async def test_what_arrives_during_a_pause_is_read_at_once() -> None:
         assert first + await anext(chunks) == b"." * 100
 
 
-async def test_a_body_without_end_fills_no_memory_during_a_pause() -> None:
-    """Beyond a small buffer it is not read from the network, so the service has to wait for the reader."""
+async def test_an_endless_body_fills_no_memory_during_a_pause() -> None:
+    """Beyond a small buffer the network is not read, so the service must wait for the reader."""
     block, sent = b"." * 65_536, 0
 
     async def answer(exchange: Exchange) -> None:

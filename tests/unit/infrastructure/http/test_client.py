@@ -99,7 +99,7 @@ async def test_json_is_sent_as_compact_utf8() -> None:
 
 @for_each("status", [200, 302, 404, 500])
 async def test_a_sent_request_returns_a_response_of_any_status_unread(status: int) -> None:
-    """The timeout of the upstream replaces that of a given client."""
+    """The body is not read, and the upstream's timeout replaces the client's."""
     timeouts = []
 
     def respond(request: httpx2.Request) -> httpx2.Response:

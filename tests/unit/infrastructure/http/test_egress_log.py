@@ -193,7 +193,7 @@ class TestDdgs:
             await adapter.aclose()
 
     async def test_each_engine_of_ddgs_is_logged(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Under its host, although the library uses its own threads."""
+        """Each engine has its host, although the library uses its own threads."""
         monkeypatch.delenv("DDGS_PROXY", raising=False)
 
         class Engine(BaseSearchEngine[TextResult]):
@@ -389,6 +389,6 @@ class TestThroughAProxy:
         assert (sent.host, sent.via) == ("model.invalid", HERE)
 
     def test_the_proxy_of_ddgs_is_logged(self) -> None:
-        """The library uses the same one."""
+        """The library uses the configured proxy."""
         assert DdgsSession(1, "http://user:hidden@proxy.example:3128").via == "proxy.example"
         assert DdgsSession(1).via is None

@@ -33,7 +33,7 @@ def test_scores() -> None:
 
 
 def test_best_scores_stay_distinct() -> None:
-    """Those that stand out from all candidates are no equals, however far they do."""
+    """High outliers keep different scores, however far above the others they are."""
     asked = build_hybrid_query(STATIC, "cats", None)
     scores = [asked.score(tenth / 10) for tenth in range(30)]
     assert sorted(set(scores)) == scores

@@ -1,4 +1,4 @@
-"""What is written down of passages, documents and collections comes back as it was."""
+"""Payloads of passages, documents and collections survive a round trip."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_facts() -> None:
 
 @for_each("words", [None, FORM - 1, FORM + 1, "2"])
 def test_facts_of_another_sparse_format(words: object) -> None:
-    """Questions would find next to nothing in them, and nobody would see why: the remedy is said instead."""
+    """Questions would find almost nothing without a visible reason, so the remedy is reported instead."""
     payload = {**make_facts_payload(Collection(name="n", embedder="e", dimension=2)), "words": words}
     with pytest.raises(VectorStoreConfigError, match=r"'n'.*index again"):
         parse_facts("n", payload)
@@ -87,7 +87,7 @@ def test_fields_do_not_collide(key: str, value: str, other_key: str, other_value
 
 @given(st.text())
 def test_clean(text: str) -> None:
-    """What comes out can be written in UTF-8, and what already could is not changed."""
+    """The result can be encoded in UTF-8, and valid text is unchanged."""
     assert replace_surrogates(text).encode().decode() == replace_surrogates(text)
     assert replace_surrogates(replace_surrogates(text)) == replace_surrogates(text)
     assert len(replace_surrogates(text)) == len(text)

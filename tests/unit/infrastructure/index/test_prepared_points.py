@@ -26,7 +26,7 @@ def vectors_of(collection_info: Collection, vectors: list[Vector | None]) -> lis
 
 @given(st.lists(st.none() | st.lists(NUMBERS, max_size=4), max_size=6))
 def test_centred_as_one_by_one(vectors: list[Vector | None]) -> None:
-    """Each is what the domain makes of it, whatever stands beside it."""
+    """Each vector equals the result of the domain function, whatever the batch."""
     for found, vector in zip(vectors_of(COLLECTION_INFO, vectors), vectors, strict=True):
         expected = subtract_mean(vector, COLLECTION_INFO.mean, COLLECTION_INFO.dimension)
         if vector and max(map(abs, vector)) > 1e150:  # beyond that one of the two ways may give up
@@ -36,7 +36,7 @@ def test_centred_as_one_by_one(vectors: list[Vector | None]) -> None:
 
 
 def test_without_an_embedder() -> None:
-    """A collection of words has no vectors, whatever comes."""
+    """A keyword collection has no vectors."""
     assert vectors_of(COLLECTION_INFO.model_copy(update={"dimension": 0, "mean": ()}), [[1.0], [], None]) == [None] * 3
 
 
@@ -48,7 +48,7 @@ def test_the_place_in_the_document() -> None:
 
 
 def test_the_words_of_the_label() -> None:
-    """They count, and are stored beside the text: that of a passage is what stands in it."""
+    """The words of the label are searchable, but the stored text is the passage's own."""
     passage = Passage(id="1", doc_id="d", title="", text="It draws four kilowatts.")
     (plain,) = prepare_points(COLLECTION_INFO, [EmbeddedPassage(passage, None)])
     (led,) = prepare_points(COLLECTION_INFO, [EmbeddedPassage(passage.model_copy(update={"label": "Pump"}), None)])

@@ -1,4 +1,4 @@
-"""Circuits: when they open, what they refuse, and how a service comes back. The clock is moved by hand."""
+"""Circuit breakers: when they open, what they refuse, and how a service recovers. The clock is manual."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class TestStates:
             assert metrics.values[series] == value
 
     def test_an_open_circuit_names_the_rest_of_its_cooldown(self, clock: Clock, circuit: CircuitBreaker) -> None:
-        """Callers learn when to come back."""
+        """Callers get the remaining cooldown."""
         opened(circuit)
         clock.now += 3
         with pytest.raises(Refused) as caught:
@@ -182,7 +182,7 @@ class TestStates:
         assert circuit.state == "closed"
 
     def test_calls_from_before_do_not_decide(self, clock: Clock, circuit: CircuitBreaker) -> None:
-        """A call that began before the circuit opened neither closes it nor ends the probe."""
+        """A call that started before the circuit opened neither closes it nor ends the probe."""
         early, late = circuit.begin(), circuit.begin()
         opened(circuit)
         circuit.end(early, None)
@@ -270,7 +270,7 @@ class TestPolicies:
         assert (await policy.search(REQUEST)).results
 
     async def test_callers_in_the_queue_do_not_call_a_service_that_has_failed(self, circuit: CircuitBreaker) -> None:
-        """The circuit is checked again when a caller's turn comes."""
+        """The circuit is checked again when a waiting caller's turn comes."""
         fake = FakeWebSearch(WebSearchConnectionError(), delay_s=0.01)
         policy = guarded_search(fake, RateLimiter(None, max_concurrent=1), circuit=circuit)
         requests = [REQUEST.with_(page=page) for page in range(1, 51)]

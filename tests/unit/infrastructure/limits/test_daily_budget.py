@@ -1,4 +1,4 @@
-"""The daily budget of models that cost money: what counts, who is refused, and what a restart keeps."""
+"""The daily budget of paid models: what counts, which calls are refused, and what survives a restart."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Rig:
 
 
 async def test_calls_stop_when_the_budget_is_spent(tmp_path: Path) -> None:
-    """The call that exceeds the limit is the last one; the error names the setting and the time until midnight UTC."""
+    """The call that exceeds the limit is the last one. The error names the setting and the time until midnight UTC."""
     rig = Rig(tmp_path, DailyLimits(all=0.05))
     llm = rig.llm(answer(0.03), answer(0.03), answer(0.03))
     for _ in range(2):
@@ -81,8 +81,8 @@ async def test_calls_stop_when_the_budget_is_spent(tmp_path: Path) -> None:
     assert refused.value.spent == Spending()
 
 
-async def test_the_gauge_knows_the_last_call(tmp_path: Path) -> None:
-    """The call that spends the budget is in the gauge at once: the next one, which would be refused, may not come."""
+async def test_the_gauge_includes_the_last_call(tmp_path: Path) -> None:
+    """The gauge includes the call that exceeds the budget at once, because a refused call may never follow."""
     rig = Rig(tmp_path, DailyLimits(all=0.05))
     await rig.llm(answer(0.06)).generate(REQUEST)
     assert rig.metrics.values[BUDGET_SPENT.name, "all"] == pytest.approx(1.2)
@@ -103,7 +103,7 @@ async def test_budget_is_full_again_at_midnight_utc(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("away", ["always", "at midnight"])
 async def test_budget_is_full_again_without_its_store(tmp_path: Path, away: str) -> None:
-    """A store that fails delays the refill no longer than midnight, and what is spent after it counts."""
+    """A failed store does not delay the reset at midnight, and later spending counts."""
     store = SqliteSpendingStore(tmp_path / "spending.sqlite3") if away == "at midnight" else AwayStore()
     rig = Rig(tmp_path, DailyLimits(all=0.05), store)
     llm = rig.llm(*[answer(0.05)] * 3)
@@ -120,7 +120,7 @@ async def test_budget_is_full_again_without_its_store(tmp_path: Path, away: str)
 
 
 async def test_a_call_that_ends_after_midnight_counts_for_the_new_day(tmp_path: Path) -> None:
-    """Its cost is neither lost nor taken from the day before."""
+    """Its cost is counted once, for the new day."""
     rig = Rig(tmp_path, DailyLimits(all=0.05))
     reservation = await rig.budget.reserve(0.05)
     rig.clock.now = NOON + timedelta(hours=12)
@@ -149,7 +149,7 @@ class SlowStore(ISpendingStore):
 
 
 async def test_an_answer_of_the_store_about_yesterday_does_not_count_today(tmp_path: Path) -> None:
-    """The store is asked before midnight and answers after it: the new day begins with nothing spent, whoever began it."""
+    """The store is asked before midnight and answers later. The new day still begins with nothing spent."""
     store = SlowStore()
     rig = Rig(tmp_path, DailyLimits(all=0.05), store)
     free = await rig.budget.reserve(0.0)
@@ -169,7 +169,7 @@ async def test_an_answer_of_the_store_about_yesterday_does_not_count_today(tmp_p
 
 
 async def test_restart_keeps_the_sum(tmp_path: Path) -> None:
-    """A new process reads what the one before has spent."""
+    """A new process reads the spending of the old one."""
     limits = DailyLimits(all=0.05)
     first = Rig(tmp_path, limits)
     await first.llm(answer(0.05)).generate(REQUEST)
@@ -191,7 +191,7 @@ async def test_processes_share_the_sum(tmp_path: Path) -> None:
 
 
 async def test_a_store_that_loses_its_sums_gives_no_new_budget(tmp_path: Path) -> None:
-    """Spending does not fall below what this process has seen, that of other processes included."""
+    """The spending never falls below what this process has seen, including the spending of other processes."""
     limits, file = DailyLimits(all=0.05), tmp_path / "spending.sqlite3"
     rig, other = Rig(tmp_path, limits), Rig(tmp_path, limits)
     await other.llm(answer(0.03)).generate(REQUEST)
@@ -230,7 +230,10 @@ async def test_simultaneous_calls_do_not_exceed_the_budget_together(tmp_path: Pa
 
 
 async def test_failed_and_interrupted_calls_count(tmp_path: Path) -> None:
-    """A failed call counts what it cost, a closed stream its prompt and the tokens that came, and both free their share."""
+    """A failed call counts its cost, and a closed stream its prompt and received tokens.
+
+    Both release their reservation.
+    """
     rig = Rig(tmp_path, DailyLimits(all=100.0))
     with pytest.raises(LLMUnavailableError):
         await rig.llm(LLMUnavailableError(spent=Spending(calls=1, cost_usd=0.25))).generate(REQUEST)
@@ -243,7 +246,7 @@ async def test_failed_and_interrupted_calls_count(tmp_path: Path) -> None:
 
 
 async def test_each_api_key_has_its_own_budget(tmp_path: Path) -> None:
-    """A key that has spent its share stops; another one with a larger share, and work without a key, go on."""
+    """A key that has spent its share is refused. Another key with a larger share and calls without a key are not."""
     rig = Rig(tmp_path, DailyLimits(each_key=0.01, keys={"alice": 1.0}))
     llm = rig.llm(*[answer(0.02)] * 5)
 
@@ -260,7 +263,7 @@ async def test_each_api_key_has_its_own_budget(tmp_path: Path) -> None:
 
 
 async def test_without_its_store_the_process_counts_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The limit holds, and one warning says so."""
+    """The limit holds in the process, and one warning says so."""
     rig = Rig(tmp_path, DailyLimits(all=0.05), AwayStore())
     llm = rig.llm(answer(0.03), answer(0.03), answer(0.03))
     for _ in range(2):
@@ -297,7 +300,7 @@ async def test_calls_wait_for_a_store_that_hangs_once_together() -> None:
 
 
 async def test_what_a_failing_store_did_not_take_is_stored_at_the_end(tmp_path: Path) -> None:
-    """A store that works again is told, though no call asks it any more."""
+    """A store that works again gets the sums, even without another call."""
     rig = Rig(tmp_path, DailyLimits(all=0.05))
     works, rig.budget._store = rig.budget._store, AwayStore()
     await rig.llm(answer(0.03)).generate(REQUEST)
@@ -307,7 +310,7 @@ async def test_what_a_failing_store_did_not_take_is_stored_at_the_end(tmp_path: 
 
 
 async def test_free_model_serves_when_the_budget_is_spent(tmp_path: Path) -> None:
-    """The router goes on to it, names the budget in `degraded`, and opens no circuit of the model that costs money."""
+    """The router uses a free model, names the budget in `degraded`, and does not open the paid model's circuit."""
     rig = Rig(tmp_path, DailyLimits(all=0.05))
     paid = rig.llm(answer(0.05), answer(0.01, "paid again"), name="paid")
     models = router(paid, FakeLLM(["free"] * 2, name="free", model="free-1"))

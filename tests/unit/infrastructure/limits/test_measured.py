@@ -86,7 +86,7 @@ async def test_hits_and_misses_are_counted(metrics: MemoryMetrics) -> None:
 async def test_calls_are_logged_at_debug_without_content(
     metrics: MemoryMetrics, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One line a call; it contains neither the query nor the answer."""
+    """Each call has one line without the query or the answer."""
     caplog.set_level(logging.DEBUG, "modules.llm_platform.infrastructure.limits.upstream_guard")
     await guarded_model(FakeLLM([SECRET_WORDS]), metrics=metrics).generate(chat())
     [record] = caplog.records

@@ -65,8 +65,8 @@ class TestSearches:
         assert (await guarded_search(others, **shared, max_wait_s=41).search(REQUEST)).results
         assert clock.slept == [40.0]
 
-    async def test_nobody_waits_past_the_deadline(self, clock: Clock) -> None:
-        """A search that must wait 3 s is refused at once where only 2 s are left, with the wait as its reason."""
+    async def test_no_search_waits_past_the_deadline(self, clock: Clock) -> None:
+        """A search that must wait 3 s with only 2 s left is refused at once, with the wait as reason."""
         fake = FakeWebSearch(FOUND)
         provider = guarded_search(fake, limiter_of(clock, 1, 3.0))
         await provider.search(REQUEST)

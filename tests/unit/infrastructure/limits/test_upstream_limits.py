@@ -179,7 +179,7 @@ async def test_a_high_rate_gets_more_slots() -> None:
 
 
 async def test_a_cancelled_wait_uses_no_start() -> None:
-    """The callers behind a cancelled one move up."""
+    """The callers after a cancelled one move up."""
     callers = Callers(0.5)
     tasks = [asyncio.create_task(callers.call(number)) for number in range(4)]
     await callers.time.settle()

@@ -34,7 +34,7 @@ async def call(llm: ILLMProvider, streamed: bool, tries: int | None) -> LLMRespo
 
 
 def models(*errors: type[LLMException]) -> list[FakeLLM]:
-    """Return one for each error, and a good one behind them."""
+    """Return one failing model for each error, followed by a working one."""
     failing = [FakeLLM([error()], name=f"bad-{number}") for number, error in enumerate(errors)]
     return [*failing, FakeLLM(["fine"], name="good")]
 
@@ -65,7 +65,7 @@ class TestTries:
         assert (answer.content, answer.spent.calls) == ("fine", 2)
 
     async def test_tries_of_one_model_count_for_the_next(self, streamed: bool) -> None:
-        """A model with retries behind the router gets only the remaining tries."""
+        """A retrying model after the router gets only the remaining attempts."""
         first, second = FakeLLM([LLMConnectionError()], name="a"), FakeLLM([LLMConnectionError()], name="b")
         both = router(*(retried_model(side, sleep=no_pause) for side in (first, second)))
         with pytest.raises(LLMConnectionError):

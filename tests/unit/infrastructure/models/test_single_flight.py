@@ -83,7 +83,7 @@ class TestSearches:
         assert len(fake.requests) == 2
 
     async def test_a_cancelled_first_caller_does_not_fail_the_rest(self) -> None:
-        """The call goes on for them."""
+        """The call continues for the other callers."""
         fake = GatedSearch()
         first, *others = searching(guarded_search(fake), 10)
         await started()
@@ -95,7 +95,7 @@ class TestSearches:
         assert len(fake.requests) == 1
 
     async def test_the_call_ends_with_its_last_caller(self) -> None:
-        """When nobody waits any more, the call is cancelled before the last caller returns; the next one starts anew."""
+        """Without callers the call is cancelled before the last caller returns. The next caller starts a new call."""
         fake = GatedSearch()
         policy = guarded_search(fake)
         tasks = searching(policy, 10)
@@ -111,7 +111,7 @@ class TestSearches:
         assert (await policy.search(REQUEST)).results
 
     async def test_an_error_goes_to_all_and_is_not_cached(self) -> None:
-        """Each caller gets its own error object; the next search is a new call."""
+        """Each caller gets a separate error object, and the next search is a new call."""
         fake = GatedSearch(WebSearchConnectionError("down", retry_after_s=3))
         policy = guarded_search(fake)
         tasks = searching(policy, 10)
@@ -127,7 +127,7 @@ class TestSearches:
         assert len(fake.requests) == 2
 
     async def test_a_shared_call_has_the_latest_deadline(self) -> None:
-        """Of all callers, so that the hurry of the first one does not fail the others."""
+        """The latest deadline of all callers applies, so that the first caller's deadline does not fail the others."""
         seen: list[float] = []
 
         class Deadlines(GatedSearch):

@@ -1,4 +1,4 @@
-"""infrastructure/pages/fetch.py: what is taken of a page, and where it stops."""
+"""infrastructure/pages/fetch.py: which part of a page is read, and where reading stops."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestSize:
 
     @for_each("size", [400_000, 4_000_000, 60_000_000])
     async def test_bomb_is_detected_by_its_ratio(self, size: int) -> None:
-        """A page that unpacks a thousandfold is none, also below the size limit."""
+        """A page that unpacks a thousandfold is refused, even below the size limit."""
         error = await error_of(gzip.compress(b"\0" * size), GZIP)
         assert error.message in (
             "The page is compressed too strongly to be a page",
@@ -108,8 +108,8 @@ class TestTime:
             await reader(never, timeout=0.05).read(URL)
 
     @in_virtual_time
-    async def test_a_dripping_body(self) -> None:
-        """Bytes that come in time for any single read do not prolong it."""
+    async def test_a_slow_body(self) -> None:
+        """Slow bytes that satisfy each read timeout do not extend the total time."""
 
         async def drip() -> AsyncIterator[bytes]:
             while True:
@@ -178,8 +178,8 @@ class TestHead:
             (999, PageBlockedError),
         ],
     )
-    async def test_a_status_that_brings_no_page(self, status: int, kind: type[AppException]) -> None:
-        """Each has its error, and the body is not read as a page."""
+    async def test_a_status_without_a_page(self, status: int, kind: type[AppException]) -> None:
+        """Each status has its error, and the body is not read as a page."""
         error = await error_of(html("<p>Sorry about that.</p>"), status=status)
         assert type(error) is kind
         assert str(status) in error.message
@@ -195,7 +195,7 @@ class TestHead:
         assert (await error_of(b"", location, status=302)).message == "The page redirects without a target"
 
     async def test_a_redirect_in_another_charset(self) -> None:
-        """A Location in UTF-8 or Latin-1 is followed as what it is."""
+        """A Location in UTF-8 or Latin-1 is decoded and followed."""
         for raw, target in [("/ü", "/%C3%BC"), ("/日", "/%E6%97%A5")]:
             seen: list[str] = []
 

@@ -48,7 +48,7 @@ async def error_of(handler: Handler, **options: Any) -> AppException:
 
 
 async def test_the_request_has_address_key_and_options() -> None:
-    """GET with the address behind the base, no images, a deadline, our User-Agent."""
+    """The request is a GET of the base plus the address, with no images, a deadline, and our User-Agent."""
     _, request = await read(text(GOOD), api_key=KEY, timeout=7)
     assert (request.method, request.path) == ("GET", "/https://docs.example.net/a?b=c")
     assert request.headers["authorization"] == f"Bearer {KEY}"

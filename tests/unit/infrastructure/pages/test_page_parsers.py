@@ -1,4 +1,6 @@
-"""infrastructure/pages/content.py: children that are used again, killed when nobody waits, ended at the end."""
+"""infrastructure/pages/content.py: parser processes that are reused, killed when their caller leaves, and stopped on
+close.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,7 @@ async def test_closing_ends_the_work(fake: Any) -> None:
 
 @pytest.mark.parametrize("closed", [False, True])
 async def test_a_child_that_is_stopped_after_its_answer_is_ended(fake: Any, closed: bool) -> None:
-    """It cannot be used again, and a child that nobody waits for stays in the list of processes."""
+    """It cannot be reused, and without a wait it would stay a zombie process."""
     parsers = PageParsers(ParserPool(1, fake))
     task = asyncio.create_task(parsers.html("hang"))
     assert await becomes_true(lambda: bool(fake.made), START_TIMEOUT_S)

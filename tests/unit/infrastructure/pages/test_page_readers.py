@@ -42,7 +42,7 @@ URL = "http://a.example.net/"
 class TestFailover:
     @for_each("error", [PageError(), PageBlockedError(), PageConnectionError(), PageTimeoutError(), PageConfigError()])
     async def test_the_next_reader_reads_after_a_failure(self, error: Exception) -> None:
-        """Whatever error the first one raises."""
+        """This holds for any error of the first reader."""
         first, second = FakePageReader({URL: error}), FakePageReader({URL: "text"}, name="second")  # type: ignore[dict-item]
         chain = FailoverPageReader([first, second])
         assert (await chain.read(URL)).text == "text"
@@ -67,7 +67,7 @@ class TestFailover:
 class TestGuarded:
     @for_each("url", ["http://10.0.0.1/", "http://db/", "ftp://a.example.net/", "http://a.example.net:22/"])
     async def test_a_refused_address_does_not_reach_the_reader(self, url: str) -> None:
-        """The check comes first."""
+        """The address is checked first."""
         inner = FakePageReader({})
         with pytest.raises(PageRequestError):
             await GuardedPageReader(inner, Guard(Names())).read(url)

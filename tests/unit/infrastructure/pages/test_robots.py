@@ -1,4 +1,4 @@
-"""infrastructure/pages/robots.py: what a site asks of programs."""
+"""infrastructure/pages/robots.py: rules of a site for programs."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Site:
 
 
 async def test_robots_txt_is_fetched_once_and_obeyed() -> None:
-    """One fetch for many pages; what is forbidden is not opened, also not by a redirect."""
+    """One fetch serves many pages. A forbidden page is not opened, even by a redirect."""
     site = Site()
     polite = reader(site.respond, robots=True)
     assert (await polite.read("http://a.example.net/yes")).text == "Some text."
@@ -186,7 +186,7 @@ async def test_robots_txt_is_not_fetched_without_the_setting() -> None:
 
 @for_each(("status", "readable"), [(404, True), (403, True), (410, True), (429, False), (500, False), (503, False)])
 async def test_missing_robots_txt_allows_all(status: int, readable: bool) -> None:
-    """A client error means that there is none; a server error, that nobody knows."""
+    """A client error means that there is no robots.txt. A server error means that its rules are unknown."""
     polite = reader(Site(status).respond, robots=True)
     if readable:
         assert await polite.read("http://a.example.net/no")

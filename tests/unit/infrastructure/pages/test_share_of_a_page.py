@@ -24,8 +24,8 @@ async def test_the_share_of_a_page_reaches_its_source() -> None:
     assert SourceRef.of(snippet).extraction is None
 
 
-def test_a_whole_page_has_what_surrounds_its_content() -> None:
-    """Menus, notices and the footer are there, in the order of the page; what nobody sees is not."""
+def test_a_whole_page_includes_the_text_around_its_content() -> None:
+    """Menus, notices and the footer are included in page order, and invisible text is not."""
     body = "<p>The owl sleeps by day. It hunts at night, and it hears a mouse below the snow.</p>" * 3
     surrounded = (
         f"<nav><a href='/birds'>All birds</a></nav><main><h1>Owls</h1>{body}</main>"
@@ -41,8 +41,8 @@ def test_a_whole_page_has_what_surrounds_its_content() -> None:
     assert (whole.extraction, whole.hyperlinks) == (1.0, main.hyperlinks)
 
 
-def test_the_parser_process_tells_the_share() -> None:
-    """The share comes through the pipe of the child; a file has none."""
+def test_the_parser_process_returns_the_share() -> None:
+    """The child process returns the fraction. A file has none."""
     with ParserProcess() as parser:
         assert parser.page("<p>All of a page.</p>").extraction == 1
         assert parser.linked_page("<p>All of a page.</p>").extraction == 1

@@ -1,4 +1,4 @@
-"""The reader of the icons of sites: what it asks for, and what it refuses."""
+"""The reader of site icons: what it requests, and what it refuses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Names:
 
 
 class Site:
-    """Answers by target, and notes what it was asked."""
+    """Answers by target, and records its requests."""
 
     def __init__(self, **answers: Answer) -> None:
         self.asked: list[str] = []
@@ -43,8 +43,8 @@ class Site:
         return SiteIconReader(fetcher, Robots(fetcher) if options.pop("obeys", False) else None, **options)
 
 
-async def test_a_site_is_asked_once_and_for_nothing_but_its_icon() -> None:
-    """Nothing of the page's address reaches it; what it says and what it has not is remembered for an hour."""
+async def test_a_site_is_asked_once_and_only_for_its_icon() -> None:
+    """The page's address is not sent. The result, including a missing icon, is cached for an hour."""
     now = [0.0]
     site = Site(favicon_ico=(200, {"Content-Type": "application/octet-stream"}, PNG))
     reader = site.reader(clock=lambda: now[0])
@@ -109,7 +109,7 @@ async def test_callers_at_the_same_time_ask_a_site_once() -> None:
 
 @in_virtual_time
 async def test_the_wait_for_slow_sites_is_bounded() -> None:
-    """Whoever waits behind slow sites is told soon that there is no icon, and asks again at the next page."""
+    """A caller that waits for slow sites soon gets no icon, and asks again at the next page."""
 
     async def respond(ip: str, port: int, host: str, target: str) -> Answer:
         if host.startswith("slow"):

@@ -1,4 +1,4 @@
-"""PDFs for tests, written by hand so that what is in them can be seen."""
+"""Handwritten PDFs for tests, so that their content is readable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def pdf(*pages: str, title: str | None = None, password: str | None = None, algo
 
 
 def laid_out_pdf(*pages: str) -> bytes:
-    """Return a PDF whose texts stand where they are placed: lines of `x y size font text`, where F2 is the bold font."""
+    """Return a PDF with texts at given positions: lines of `x y size font text`, where F2 is the bold font."""
     contents = []
     for page in pages:
         placed = (line.strip().split(" ", 4) for line in page.strip().split("\n"))
@@ -26,7 +26,7 @@ def laid_out_pdf(*pages: str) -> bytes:
 
 
 def drawn_pdf(page: str) -> bytes:
-    """Return a PDF as `laid_out_pdf` does, whose texts stand where the page is moved to before each of them."""
+    """Return a PDF like `laid_out_pdf` that moves the origin of the page before each text."""
     placed = (line.strip().split(" ", 4) for line in page.strip().split("\n"))
     moved = (
         f"q 1 0 0 1 {x} {y} cm BT 1 0 0 1 0 2 Tm /{font} {size} Tf ({text}) Tj ET Q"

@@ -42,8 +42,8 @@ async def reader() -> AsyncIterator[ChildCitationReader]:
     await reader.aclose()
 
 
-async def test_the_child_reads_as_the_server_does(reader: ChildCitationReader) -> None:
-    """Sources, markers and spans are equal, and the texts of given sources come back without having been sent."""
+async def test_the_child_reads_like_the_server(reader: ChildCitationReader) -> None:
+    """Sources, markers and spans are equal. Texts of given sources are in the result without being sent to the child."""
     cited = await reader(TEXT, GIVEN)
     assert cited == read_citations(TEXT, GIVEN)
     assert [(source.index, source.text, source.pages) for source in cited.sources if source.text] == [

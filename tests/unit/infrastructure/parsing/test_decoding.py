@@ -30,8 +30,8 @@ RUSSIAN = "Это текст на русском языке, который за
         GERMAN.encode("utf-16-be"),
     ],
 )
-def test_unicode_is_read_in_each_of_its_forms(data: bytes) -> None:
-    """With or without a byte order mark the same text comes out, and there is nothing to remark."""
+def test_each_unicode_encoding_is_read(data: bytes) -> None:
+    """With or without a byte order mark, the text is the same without a remark."""
     assert decode(data) == (GERMAN, None)
 
 
@@ -47,7 +47,7 @@ def test_unicode_is_read_in_each_of_its_forms(data: bytes) -> None:
     ],
 )
 def test_older_encodings_are_guessed_and_noted(text: str, encoding: str) -> None:
-    """What is not UTF-8 is read as what it most likely is, and the owner is told."""
+    """Other encodings are guessed, and the owner is informed."""
     decoded = decode(text.encode(encoding))
     assert decoded.text == text
     assert "not UTF-8" in (decoded.note or "")
@@ -114,7 +114,7 @@ def test_lines_end_one_way_and_controls_are_blanks() -> None:
 
 @given(st.binary(max_size=300), st.booleans())
 def test_any_bytes_are_text_or_binary(data: bytes, html: bool) -> None:
-    """Nothing else than text or the one word comes out of it."""
+    """Any bytes give text, or the result "binary"."""
     try:
         text = decode(data, html=html).text
     except UnreadableDocument:

@@ -51,7 +51,7 @@ def read(path: Path) -> Parsed:
 
 
 def test_a_word_document(tmp_path: Path) -> None:
-    """Headings in any language, lists and tables; neither what was deleted nor what is hidden."""
+    """Headings in any language, lists and tables are read. Deleted and hidden text is not."""
     assert read(docx(tmp_path / "a.docx")) == Parsed(
         "# Heating\n\nThe pump draws 4 kW.\n\n- an item\n\na | b", "The house"
     )
@@ -126,7 +126,7 @@ def test_each_passage_of_a_long_word_table_has_the_names_of_its_columns(tmp_path
 
 
 def test_each_passage_of_a_long_markdown_table_has_the_names_of_its_columns(tmp_path: Path) -> None:
-    """A table that is shown as code stays as it is."""
+    """A table inside a code block is unchanged."""
     names, *rows = (f"| {' | '.join(row)} |" for row in MANY_ROWS)
     table = "\n".join([names, "|:--|---|---:|", *rows])
     (tmp_path / "a.md").write_text(
@@ -141,7 +141,7 @@ def test_each_passage_of_a_long_markdown_table_has_the_names_of_its_columns(tmp_
 
 
 def test_cells_of_a_word_table_keep_their_columns(tmp_path: Path) -> None:
-    """Also behind an empty cell and one of two columns, and where a cell has several paragraphs or a table."""
+    """This holds after an empty or a merged cell, and for a cell with several paragraphs or a table."""
     wide = '<w:tc><w:tcPr><w:gridSpan w:val="2"/></w:tcPr><w:p><w:r><w:t>both</w:t></w:r></w:p></w:tc>'
     inner = f"<w:tc><w:tbl><w:tr>{cells('inside', '1')}</w:tr></w:tbl></w:tc>"
     rows = (cells("name", "age", "city"), cells("Bo", "", "Rome"), cells("Eve/Lie", "3", "Oslo"), wide + cells("Bonn"))
@@ -157,7 +157,7 @@ def test_cells_of_a_word_table_keep_their_columns(tmp_path: Path) -> None:
 
 
 def text_box(*paragraphs: str) -> str:
-    """Return the run of a text box, which has its content twice: for this version of Word, and for older ones."""
+    """Return the run of a text box, which contains its content twice: for current and for older versions of Word."""
     content = f"<w:txbxContent>{''.join(paragraphs)}</w:txbxContent>"
     choice = f"<w:drawing><w:textbox>{content}</w:textbox></w:drawing>"
     return (
@@ -171,7 +171,10 @@ def paragraph(*runs: str) -> str:
 
 
 def test_text_boxes_of_a_word_document(tmp_path: Path) -> None:
-    """Each is read once, behind the paragraph that it is anchored in, which it does not split; also in cells and boxes."""
+    """Each text box is read once, after the paragraph that anchors it, which is not split.
+
+    This includes boxes in cells and boxes.
+    """
     heading = '<w:p><w:pPr><w:pStyle w:val="berschrift1"/></w:pPr><w:r><w:t>Bell</w:t></w:r>'
     table = f"<w:tbl><w:tr>{cells('a', 'b')}</w:tr></w:tbl>"
     inner = text_box(paragraph("It rings", text_box(paragraph("twice")), " daily."))
@@ -206,8 +209,8 @@ def test_word_document_that_is_too_long_within_a_text_box(tmp_path: Path, monkey
     assert answer["note"] == f"only its first {len(answer['text'])} characters were read"
 
 
-def test_characters_of_a_word_document_that_are_elements(tmp_path: Path) -> None:
-    """A hyphen that does not break, which joined `2-3` to 23; text that was moved is read where it is now."""
+def test_character_elements_of_a_word_document(tmp_path: Path) -> None:
+    """Non-breaking hyphens are kept, which once turned `2-3` into 23. Moved text is read at its new place."""
     moved = "<w:moveFrom><w:r><w:t>moved</w:t></w:r></w:moveFrom><w:moveTo><w:r><w:t>moved</w:t></w:r></w:moveTo>"
     body = f"<w:p><w:r><w:t>pages 2</w:t><w:noBreakHyphen/><w:t>3 </w:t></w:r>{moved}</w:p>"
     assert read(docx(tmp_path / "a.docx", body)).text == "pages 2-3 moved"
@@ -264,7 +267,7 @@ def test_a_book_with_copy_protection_is_named(tmp_path: Path) -> None:
 
 
 def test_a_notebook(tmp_path: Path) -> None:
-    """Words as written, code fenced; what it printed is left out."""
+    """Text is read as written, code is fenced, and outputs are left out."""
     cells = [
         {"cell_type": "markdown", "source": ["# Tides\n", "\n", "High at noon."]},
         {"cell_type": "code", "source": "tide()", "outputs": [{"text": "printed"}]},
@@ -302,7 +305,7 @@ def test_restructured_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["docx", "xlsx", "pptx", "epub", "ipynb"])
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 nonsense", b"[" * 100_000, b'{"cells": 1}'])
 def test_broken_lines_are_named(tmp_path: Path, suffix: str, data: bytes) -> None:
-    """A file that only bears the name is left out with a word, and the parser goes on."""
+    """A file of another format is left out with a reason, and the parser continues."""
     path = tmp_path / f"a.{suffix}"
     path.write_bytes(data)
     with pytest.raises(UnreadableDocument, match="it is not a"):
@@ -310,7 +313,7 @@ def test_broken_lines_are_named(tmp_path: Path, suffix: str, data: bytes) -> Non
 
 
 def test_entities_are_refused(tmp_path: Path) -> None:
-    """Neither do they unpack to gigabytes, nor does one name a file of this machine."""
+    """Entities are neither expanded to gigabytes nor resolved to local files."""
     bomb = "<!DOCTYPE d [<!ENTITY a 'aaaa'><!ENTITY b SYSTEM 'file:///etc/passwd'>]>"
     path = docx(tmp_path / "a.docx", "<w:p><w:r><w:t>&a;&b;</w:t></w:r></w:p>", bomb)
     with pytest.raises(UnreadableDocument, match="it is not a Word document"):
@@ -318,7 +321,7 @@ def test_entities_are_refused(tmp_path: Path) -> None:
 
 
 def test_exponents_in_a_word_document_are_not_joined_with_their_number(tmp_path: Path) -> None:
-    """10 and a raised 3 are not 103. Other raised text stays as it is."""
+    """10 with a raised 3 is not 103. Other raised text is unchanged."""
     raised = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:t>{}</w:t></w:r>'
     plain = "<w:r><w:t>{}</w:t></w:r>"
     runs = (plain.format("It is 10"), raised.format("3"), plain.format(" m, not 10"), raised.format("th"))
@@ -355,7 +358,7 @@ def test_types_that_are_not_read_are_counted(tmp_path: Path) -> None:
     ],
 )
 def test_separated_values_are_a_table(tmp_path: Path, name: str, written: str) -> None:
-    """Whatever separates them; a line break or a bar in a value ends neither its row nor its cell."""
+    """Any separator works. A line break or a bar in a value ends neither its row nor its cell."""
     (tmp_path / name).write_text(written, newline="")
     assert read(tmp_path / name).text == (
         "| City | Opened | Note |\n|---|---|---|\n| Oslo | 1854 | trains, trams \\| and buses |\n| Lima | 1870 |  |"

@@ -126,7 +126,7 @@ def test_dates_may_be_counted_from_1904() -> None:
 
 
 def test_value_merged_over_rows_is_in_each_of_them() -> None:
-    """A row without it would not say what it is about, and would not be counted with the others."""
+    """Without the value a row would lack its subject, and would not be counted with the others."""
     merged = '<mergeCells><mergeCell ref="A2:A3"/><mergeCell ref="A4:A9999999"/><mergeCell ref="B2:C2"/></mergeCells>'
     lines = (
         ("Region", "City", "Staff"),
@@ -149,8 +149,8 @@ def test_value_merged_over_rows_is_in_each_of_them() -> None:
     assert body == ["| North | Kiel | 5 |", "| North | Emden | 8 |", "| South | Ulm | 2 |", "| South | Lindau | 3 |"]
 
 
-def test_tables_of_a_sheet_stay_apart() -> None:
-    """Names of columns behind an empty row begin another table; so do numbers below a title."""
+def test_tables_of_a_sheet_are_separate() -> None:
+    """Column names after an empty row begin another table, and so do numbers below a title."""
     sheet = rows(("a", "b"), (1, 2), (), ("c", "d"), (3, 4), (), ("Note",), (), ("e", 2025), ("f", 5))
     assert text_of(read_xlsx(xlsx(sheet))).split("\n\n") == [
         "| a | b |\n|---|---|\n| 1 | 2 |",

@@ -68,7 +68,7 @@ async def as_caller(name: str, parsers: PageParsers, html: str) -> Parsed:
 
 
 async def test_pages_and_files_share_the_parsers(fake: type[FakeParser]) -> None:
-    """The memory of a server is that of a fixed number of parsers, whatever is parsed."""
+    """The memory of a server is limited by a fixed number of parsers."""
     pool = ParserPool(2, fake)  # type: ignore[arg-type]  a fake
     parsers = PageParsers(pool)
     with ThreadPoolExecutor(5) as threads:
@@ -112,8 +112,8 @@ async def test_a_file_that_waits_for_its_turn_can_be_stopped(fake: type[FakePars
     pool.close()
 
 
-async def test_files_of_a_request_take_the_turns_of_its_caller(fake: type[FakeParser]) -> None:
-    """They are read in a thread, which knows no caller by itself: all callers would share the turns of nobody."""
+async def test_files_of_a_request_use_the_turns_of_its_caller(fake: type[FakeParser]) -> None:
+    """Files are read in a thread, which by default has no caller, so all callers would share one queue."""
     fake.may_go.set()
     asked: list[str] = []
 

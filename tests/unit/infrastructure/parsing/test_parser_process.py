@@ -19,7 +19,7 @@ from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocum
 from modules.llm_platform.infrastructure.parsing.messages import decode_text, encode_text, read_message, write_message
 from modules.llm_platform.infrastructure.parsing.parser_process import SCRIPT, ParserProcess
 
-PATIENCE_S = 30.0  # limit on a busy machine; what is not given up takes minutes
+PATIENCE_S = 30.0  # limit on a busy machine; a call that is not stopped takes minutes
 
 SLOW_PAGE = "<ul>" + "<li><b>word</b> more</li>" * 70_000
 
@@ -53,7 +53,7 @@ def odd(tmp_path: Path) -> Path:
 
 
 def test_one_child_reads_many_documents(tmp_path: Path) -> None:
-    """HTML and PDF come back as text, an unreadable one as a word, and the next one is read all the same."""
+    """HTML and PDF are returned as text, and an unreadable document as an error, after which the next one is read."""
     (tmp_path / "a.pdf").write_bytes(pdf("Page.", title="Manual"))
     (tmp_path / "b.pdf").write_bytes(b"broken")
     with ParserProcess() as parser:
@@ -123,7 +123,7 @@ def test_a_child_that_goes_on_stays(odd: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_orphan_ends_by_itself(tmp_path: Path) -> None:
-    """A child whose parent was killed while it hangs ends too: here it opens a pipe into which nobody writes."""
+    """A hanging child whose parent was killed ends too. Here it opens a pipe without a writer."""
     pipe = tmp_path / "a.ipynb"
     os.mkfifo(pipe)
     orphan = subprocess.Popen(
@@ -146,7 +146,7 @@ def test_a_child_that_dies_or_talks_nonsense_is_replaced(odd: Path, wish: str) -
 
 
 def test_stopping_does_not_wait(odd: Path) -> None:
-    """From another thread: what is being read fails at once, and nothing is read any more."""
+    """Called from another thread, it fails the current read at once, and nothing is read afterwards."""
     with ParserProcess(script=odd) as parser:
         parser.html("who are you")
         threading.Timer(0.1, parser.stop).start()

@@ -126,8 +126,8 @@ def test_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
     assert answer == {"title": "The manual", "text": text, "note": None, "pages": [0, text.index("Second")]}
 
 
-def test_pages_of_a_pdf_begin_where_their_first_words_stand(tmp_path: Path) -> None:
-    """Also where headings are marked, words joined and blank lines dropped before them, and behind a page without text."""
+def test_page_offsets_of_a_pdf_are_at_their_first_words(tmp_path: Path) -> None:
+    """This holds with marked headings, joined words and dropped blank lines before them, and after a page without text."""
     pages = [
         "The first page tells of tea-\ncups.\n1.1 Leaves of tea\nThey are green.",
         "-v\nThe option is explained here.",
@@ -146,8 +146,8 @@ def test_pages_of_a_pdf_begin_where_their_first_words_stand(tmp_path: Path) -> N
     assert starts == sorted(starts)
 
 
-def test_a_title_that_a_program_made_up_is_none(tmp_path: Path) -> None:
-    """`Microsoft Word - x.doc` is nobody's title."""
+def test_a_generated_title_is_ignored(tmp_path: Path) -> None:
+    """`Microsoft Word - x.doc` is not a title."""
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf("Text.", title="Microsoft Word - x.doc"))
     assert read_pdf(str(path))["title"] is None
@@ -193,7 +193,7 @@ def test_a_pdf_with_another_protection_is_named(old: str, new: str) -> None:
     ],
 )
 def test_a_broken_pdf_is_named(tmp_path: Path, data: bytes, word: str) -> None:
-    """Each way to be unreadable has its words, none has the file's content."""
+    """Each fault has its message, which contains nothing of the file."""
     path = tmp_path / "a.pdf"
     path.write_bytes(data)
     assert word in str(read_pdf(str(path))["error"])
@@ -225,7 +225,7 @@ def test_without_the_extra_the_line_to_type_is_named(monkeypatch: pytest.MonkeyP
 
 
 def test_requests_are_answered_in_order(tmp_path: Path) -> None:
-    """One message in, one out; a file comes as a path or as its bytes."""
+    """Each message has one answer. A file is sent as a path or as bytes."""
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf("Text."))
     requests, answers = io.BytesIO(), io.BytesIO()
@@ -240,7 +240,7 @@ def test_requests_are_answered_in_order(tmp_path: Path) -> None:
 
 
 def test_terms_code_and_tables_become_markdown() -> None:
-    """What a definition list explains, which column a cell stands in, what is code: lost otherwise, also to a model."""
+    """Definition lists, table columns and code would otherwise be lost, also for a model."""
     html = (
         "<dl><dt>-m &lt;msg&gt;</dt><dt>--message</dt><dd><p>Use <code>&lt;msg&gt;</code>.</p></dd></dl>"
         "<table><tr><th>Name</th><th>Sets</th></tr><tr><td><p><code>x|y</code></p></td><td><p>the\nwidth</p></td></tr>"
@@ -269,8 +269,8 @@ def test_labels_are_lines_of_their_own() -> None:
     assert read_html("<fieldset><legend>Ewe</legend>It has lambs.</fieldset>")["text"] == "Ewe\nIt has lambs."
 
 
-def test_the_caption_of_a_table_stands_above_it() -> None:
-    """It says what the figures are."""
+def test_the_caption_of_a_table_is_above_it() -> None:
+    """The caption says what the figures are."""
     rows = "<tr><th>Car</th><th>Front</th></tr><tr><td>Zoe</td><td>2.5</td></tr>"
     table = f"<table><caption>Tyre <b>pressure</b> &lt;bar&gt;</caption>{rows}</table>"
     text = str(read_html(f"<html><body><main><p>In the garage.</p>{table}<p>Behind.</p></main></body></html>")["text"])
@@ -328,8 +328,11 @@ def test_a_table_that_lays_out_a_page_stays_text() -> None:
         assert "---" not in text
 
 
-def test_heads_and_numbers_of_pages_are_no_text() -> None:
-    """They stood in the middle of the sentence that goes on over the page; so did the dotted lines of contents."""
+def test_running_heads_and_page_numbers_are_removed() -> None:
+    """They would interrupt a sentence that continues on the next page.
+
+    The same is true for dotted lines of a table of contents.
+    """
     words = ("Saws", "Pumps", "Valves", "Belts")
     pages = [
         f"Chapter {1 + number // 2}: Pumps {number + 9}\n4.{number} Filters . . . . . . 31\n{word} go\nwith {word}"
@@ -357,7 +360,7 @@ def test_a_line_at_the_edge_whose_figures_change_is_text() -> None:
 
 
 def test_terms_of_a_manual_become_definitions() -> None:
-    """No sentence begins with a small letter: what stands there is what the sentence explains."""
+    """A small letter does not begin a sentence, so it is the explained term."""
     page = "It is so.\nglobstar If set, it matches.\ndirexpand\nIf set, Bash replaces."
     text = pdf_parser._join_pages([make_plain_lines(page)]).text
     assert text == "It is so.\n\nglobstar\n: If set, it matches.\n\ndirexpand\n: If set, Bash replaces."
@@ -431,7 +434,7 @@ def test_hidden_text_is_not_in_the_article() -> None:
 
 
 def test_each_term_of_a_list_begins_a_paragraph() -> None:
-    """A quote ends where the next entry begins, also behind a definition that ends with a nested block."""
+    """A quote ends before the next entry, also after a definition with a nested block."""
     html = (
         "<dl><dt>-r</dt><dt>--rebase</dt><dd><p>Rebase the branch on top of the other one</p>"
         "<div><p>This mode rewrites history</p></div></dd><dt>--no-rebase</dt><dd>Shorthand for --rebase=false</dd></dl>"

@@ -1,4 +1,4 @@
-"""What the layout of a PDF says of its lines: which are blocks of their own, and which are running text."""
+"""The layout of a PDF decides which lines are separate blocks, and which are running text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def text_of(*pages: str) -> str:
 
 
 def test_headings_tables_and_gaps_end_a_block() -> None:
-    """Title, heading and table stay out of the sentences beside them, also over the end of a page."""
+    """Titles, headings and tables are not joined with neighbouring sentences, also across pages."""
     assert text_of(*REPORT).split("\n\n") == [
         "Nordwind Annual Report 2025",
         "Key figures",
@@ -71,8 +71,8 @@ def test_the_standard_fonts_have_their_own_widths() -> None:
     ]
 
 
-def test_pages_begin_where_their_headings_stand() -> None:
-    """The offsets follow the blank lines."""
+def test_page_offsets_are_at_their_headings() -> None:
+    """The offsets include the blank lines."""
     answer = read_pdf(laid_out_pdf(*REPORT))
     text, starts = str(answer["text"]), number_pages(answer["pages"])
     assert [find_page(starts, text.index(words)) for words in ("Nordwind", "Services", "Management", "Marta")] == [
@@ -121,12 +121,12 @@ def test_pages_begin_where_their_headings_stand() -> None:
     ids=["pages", "bold words", "formula", "list item", "long cell", "long heading"],
 )
 def test_running_text_is_not_divided(pages: tuple[str, ...], text: str) -> None:
-    """A sentence goes on over lines, pages, words in bold, formulas, the number of an item and the lines of a cell."""
+    """A sentence may continue across lines, pages, bold words, formulas, item numbers and the lines of a cell."""
     assert text_of(*pages) == text
 
 
-def test_a_layout_that_tells_other_text_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Older versions of pypdf tell the text of forms twice: the text counts, without its layout."""
+def test_a_layout_with_other_text_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older versions of pypdf return text of forms twice. Then the text is used without its layout."""
     extract_text = PageObject.extract_text
 
     def tell_twice(page: PageObject, visitor_text: Any, **visitors: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a PDF says of its author and its programs stays in it: all that answers and exports show is what the parser returns."""
+"""Metadata of a PDF about its author and programs is not read, so no answer or export contains it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ XMP = f"""<?xpacket begin="" id="W5M0MpCehiHzreSzNTczkc9d"?>
 
 
 def test_only_the_title_of_the_metadata_is_read() -> None:
-    """No author, program, keyword or XMP comes with the text."""
+    """The text comes without author, program, keywords and XMP."""
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf("Tea is a drink."))))
     writer.add_metadata({"/Title": "On tea", **dict.fromkeys(FIELDS, SECRET)})
     stream = StreamObject()

@@ -39,8 +39,8 @@ def read(page: str, *others: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["chromium", "chromium_ruled", "libreoffice", "fpdf2", "reportlab", "weasyprint"])
-def test_a_table_is_read_whoever_wrote_it(name: str) -> None:
-    """Cells of several lines, empty cells, numbers to the right, rules or none."""
+def test_tables_of_different_programs_are_read(name: str) -> None:
+    """Cells with several lines, empty cells and right-aligned numbers are read, with or without rules."""
     text = str(read_pdf((FILES / f"{name}.pdf").read_bytes())["text"]).replace("EUR", "€")
     before, after = text.split(SITES.format(graz=IN_SPRING))
     assert before.rstrip("\n").endswith("what they found in each of them.") or before.endswith("each of them.\n\n")
@@ -68,8 +68,11 @@ def test_the_columns_of_a_sheet_are_a_table_on_each_of_their_pages() -> None:
     assert "| Tromsø | 4.4 kg |  |\n| Total | 20.9 kg |  |\n\n" in text
 
 
-def test_the_rest_of_a_table_has_the_names_of_its_columns() -> None:
-    """On the next page it begins with another row. A table there with its own names in bold, or of other columns, keeps them."""
+def test_a_continued_table_has_the_names_of_its_columns() -> None:
+    """On the next page the table continues with another row.
+
+    A table there with its own bold names, or with other columns, keeps them.
+    """
     rest = STAFF.replace("Name", "Ida Moe").replace("Office", "Bonn").replace("Phone", "31")
     own = STAFF.replace("F1 Name", "F2 Room").replace("F1 Office", "F2 Floor").replace("F1 Phone", "F2 Seats")
     other = STAFF.replace("272 ", "400 ").replace("Name", "Item").replace("Office", "Colour").replace("Phone", "Price")
@@ -82,7 +85,7 @@ def test_the_rest_of_a_table_has_the_names_of_its_columns() -> None:
 
 
 def test_a_name_and_the_numbers_below_it_are_one_column() -> None:
-    """The name stands to the left and the numbers to the right, so that none of them meets it."""
+    """The name is left-aligned and the numbers right-aligned, so they do not overlap."""
     page = STAFF.replace("272 686 10 F1 117", "330 686 10 F1 117").replace("272 672 10 F1 204", "330 672 10 F1 204")
     assert read(page) == read(STAFF)
 
@@ -138,7 +141,7 @@ def test_the_parts_of_a_line_are_told_by_their_codes() -> None:
 
 
 def test_the_titles_of_groups_of_rows_are_headings() -> None:
-    """One text in a font of its own above the rows, also where a gap follows the last group: its rows have the names too."""
+    """A group title is one text in a different font above its rows. Rows after a gap still have the column names."""
     groups = """
     72 700 10 F2 Euros
     172 700 10 F2 2025
@@ -173,8 +176,8 @@ def test_the_titles_of_groups_of_rows_are_headings() -> None:
     ]
 
 
-def test_a_table_of_another_number_of_columns_gets_no_names() -> None:
-    """On the first page a name beside its numbers is one column with them. On the next one texts stand at both places."""
+def test_a_table_with_another_number_of_columns_gets_no_names() -> None:
+    """On the first page, a name and its numbers form one column. On the next page there is text at both positions."""
     first = STAFF.replace("272 686 10 F1 117", "330 686 10 F1 117").replace("272 672 10 F1 204", "330 672 10 F1 204")
     cells = ((x, y) for y in (700, 686, 672) for x in (72, 172, 272, 330))
     next_page = "\n".join(f"{x} {y} 10 F1 {number}" for number, (x, y) in enumerate(cells, 10))

@@ -1,4 +1,4 @@
-"""Pages of the web of all kinds: what is kept of them, and how much."""
+"""Web pages of all kinds: which text is kept, and how much."""
 
 import pytest
 
@@ -71,8 +71,8 @@ def test_the_content_of_each_kind_of_page_is_kept_without_its_menus(html: str, k
     assert "Read about bridges" not in text
 
 
-def test_a_page_whose_parts_are_all_surroundings_is_read_whole() -> None:
-    """No page with 200 visible words comes back empty, also where all of them are in a menu or in `noscript`."""
+def test_a_page_that_consists_of_surrounding_text_is_read_whole() -> None:
+    """A page with 200 visible words is never empty, even if all of them are in a menu or in `noscript`."""
     for tag in ("nav", "aside", "noscript", "footer"):
         text = read_page(f"<html><body><{tag}>{PARAGRAPHS}</{tag}></body></html>")["text"]
         assert SENTENCES[0] in text, tag
@@ -101,8 +101,8 @@ SURROUNDINGS = {
 
 
 @pytest.mark.parametrize("surrounding", [pytest.param(html, id=name) for name, html in SURROUNDINGS.items()])
-def test_what_names_and_links_tell_apart_is_no_content(surrounding: str) -> None:
-    """Within the part that its author names, an article loses what is none by its name, its links or its element."""
+def test_parts_are_removed_by_their_names_and_links(surrounding: str) -> None:
+    """Inside the marked article, parts are removed by their names, links or elements."""
     text = read_page(page(f"<article><h1>Dredging</h1>{PARAGRAPHS}{surrounding}</article>"))["text"]
     assert SENTENCES[-1] in text
     assert "SURROUNDING" not in text
@@ -115,8 +115,8 @@ def test_names_that_fit_the_whole_content_remove_nothing() -> None:
     assert SENTENCES[-1] in text
 
 
-def test_the_share_of_the_visible_text_is_told() -> None:
-    """`extraction` is the share of the visible text that was kept: all of a bare page, less beside teasers."""
+def test_the_share_of_the_visible_text_is_returned() -> None:
+    """`extraction` is the fraction of visible text that was kept: 1 for a simple page, and less with teasers."""
     assert read_page(f"<html><body><main>{PARAGRAPHS}</main></body></html>")["extraction"] == 1
     teasers = "<aside>" + "<p>Another teaser of another story.</p>" * 400 + "</aside>"
     assert 0.05 < read_page(page(f"<article>{PARAGRAPHS}</article>{teasers}"))["extraction"] < 0.25
@@ -124,7 +124,7 @@ def test_the_share_of_the_visible_text_is_told() -> None:
 
 
 def test_a_comment_names_its_author() -> None:
-    """Comments of readers are marked in the stored text, by name where the page tells it, and keep their words."""
+    """Readers' comments are marked in the stored text, with the author's name if the page has it, and keep their words."""
     said = f"I sailed there: {WORDS}, as I saw."
     html = page(
         f'<main>{PARAGRAPHS}<ol><li class="comment"><cite>Ada  Kai</cite><p>{said}</p></li>'
@@ -161,7 +161,7 @@ def test_what_a_script_or_a_click_shows_is_read() -> None:
     ],
 )
 def test_a_part_that_nothing_shows_stays_hidden(hidden: str) -> None:
-    """A hidden part without a visible button or tab for it is not read."""
+    """A hidden part is read only if a visible button or tab opens it."""
     assert "Unseen" not in read_page(page(f"<main><p>Seen.</p></main>{hidden}"))["text"]
 
 

@@ -154,7 +154,7 @@ class TestTheRequest:
 
 class TestPages:
     async def test_a_large_count_takes_several_requests(self) -> None:
-        """50 results take three requests of 17; the next page begins where the last one ended."""
+        """50 results take three requests of 17, and the next page begins after them."""
         assert [(p["count"], p["offset"]) for _, p in await requests(recorded("brave/web"), count=50)] == [
             ("17", "0"),
             ("17", "1"),
@@ -168,7 +168,7 @@ class TestPages:
         assert len(await requests(recorded("brave/web_last_page"), count=50)) == 1
 
     async def test_a_page_beyond_the_last_is_not_requested(self) -> None:
-        """Brave has ten pages; the answer says so."""
+        """Brave has ten pages. The answer reports the limit."""
         async with brave(recorded("brave/web")) as (adapter, upstream):
             answer = await adapter.search(WebSearchRequest(query="x", page=11))
         assert (upstream.requests, answer.results) == ([], ())

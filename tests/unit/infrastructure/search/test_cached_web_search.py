@@ -38,8 +38,8 @@ def cached(
     return cached_search(fake, MemoryCache(10, clock), ttl_s), fake, clock
 
 
-async def test_a_hit_is_marked_and_calls_nobody() -> None:
-    """The second answer equals the first one except for `cached`."""
+async def test_a_hit_is_marked_and_calls_no_provider() -> None:
+    """The second answer equals the first one except for `cached`, and no provider is called."""
     policy, fake, _ = cached(FOUND)
     first, second = await policy.search(REQUEST), await policy.search(REQUEST)
     assert len(fake.requests) == 1

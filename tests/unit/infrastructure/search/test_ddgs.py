@@ -242,7 +242,7 @@ async def test_unknown_engines_are_listed(search: Search) -> None:
     ],
 )
 def test_the_region_follows_the_language(query: str, language: str | None, region: str) -> None:
-    """The requested one, else that of the query."""
+    """The region is that of the requested language, else of the query's language."""
     assert choose_region(WebSearchRequest(query=query, language=language)) == region
 
 

@@ -93,7 +93,7 @@ async def test_engines_that_refused_are_listed(base: str, monkeypatch: pytest.Mo
 
 
 async def test_each_request_is_a_span(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engines are asked in threads; their spans belong to the search all the same, without its text or address."""
+    """Engines are called in threads. Their spans belong to the search, without its text or address."""
     use(monkeypatch, good=f"{base}/200", bad=f"{base}/429")
     with tracing() as ended:
         await search()

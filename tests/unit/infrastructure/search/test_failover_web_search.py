@@ -36,7 +36,7 @@ async def test_the_first_available_provider_answers() -> None:
 
 
 async def test_degraded_entries_of_the_answer_stay() -> None:
-    """Those of failed providers come first."""
+    """Entries of failed providers come first."""
     own = WebSearchResponse(query="q", provider="b", degraded=(Degraded(component="b/one", reason="timeout"),))
     answer = await search_chain(FakeWebSearch(WebSearchError(), name="a"), FakeWebSearch(own, name="b")).search(REQUEST)
     assert [entry.component for entry in answer.degraded] == ["a", "b/one"]

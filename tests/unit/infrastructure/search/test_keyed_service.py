@@ -65,7 +65,7 @@ def test_a_territory_of_a_language_tag(language: str | None, territory: str | No
     ],
 )
 def test_a_kind_that_a_service_lacks_is_searched_on_the_web(sources: Any, searched: list[str]) -> None:
-    """Each other kind has its own search, once."""
+    """Each other source kind is searched once, as a web search."""
     request = WebSearchRequest(query="python", sources=sources)
     assert list(ExaWebSearchAdapter("key")._choose_kinds(request)) == searched
 

@@ -31,7 +31,7 @@ async def count(provider: IWebSearchProvider, request: WebSearchRequest = REQUES
 
 
 async def test_each_provider_that_a_failover_asks_is_a_request() -> None:
-    """Also if the last one fails too."""
+    """The last provider counts too, even if it fails."""
     failing = [FakeWebSearch(WebSearchError(), name=name) for name in ("a", "b")]
     assert await count(search_chain(*failing, FakeWebSearch(FOUND, name="c"))) == 3
     assert await count(search_chain(*failing)) == 2

@@ -1,4 +1,4 @@
-"""One more try, and when there is none."""
+"""When a failed search is retried."""
 
 from __future__ import annotations
 

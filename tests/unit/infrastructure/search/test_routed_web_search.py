@@ -64,7 +64,7 @@ async def test_a_page_of_both_is_one_result_with_a_higher_rank() -> None:
 
 @pytest.mark.parametrize("failing", ["searxng", "documents"])
 async def test_a_failed_provider_is_listed(failing: str) -> None:
-    """The answer of the other one is returned."""
+    """The answer of the other provider is returned."""
     error = WebSearchConnectionError("gone")
     policy, _, _ = pair(error, DOCS) if failing == "searxng" else pair(WEB, error)
     answer = await policy.search(search_request("web", "documents"))
@@ -98,7 +98,7 @@ async def test_other_exceptions_are_raised() -> None:
 
 
 async def test_cancelling_stops_both() -> None:
-    """Neither keeps running."""
+    """Neither provider continues."""
     one, two = FakeWebSearch(WEB, delay_s=60), FakeWebSearch(DOCS, delay_s=60)
     search = asyncio.create_task(search_chain(one, documents=two).search(search_request("web", "documents")))
     await asyncio.sleep(0.01)
@@ -109,7 +109,7 @@ async def test_cancelling_stops_both() -> None:
 
 
 async def test_missing_documents_are_an_error_or_listed() -> None:
-    """An error for documents alone, an entry in `degraded` beside the web."""
+    """If only documents were requested, it is an error. With the web it is an entry in `degraded`."""
     web = FakeWebSearch(WEB, name="searxng")
     policy = search_chain(web)
     with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR"):

@@ -38,7 +38,7 @@ class Provider(FakeWebSearch):
 
 
 class World:
-    """Two providers behind the policies, and a clock moved by hand."""
+    """Two providers with the policies, and a manual clock."""
 
     def __init__(self, name: str = "first", max_entries: int = 10) -> None:
         self.now = 0.0
@@ -142,7 +142,7 @@ async def test_the_callers_mistake_is_raised() -> None:
 
 @pytest.mark.parametrize("case", ["nothing found", "documents"])
 async def test_what_is_not_stored(case: str) -> None:
-    """Empty answers, and those of documents, whose files may have been deleted since."""
+    """Empty answers are not stored, nor answers from documents, whose files may have been deleted."""
     world = World(DOCUMENTS if case == "documents" else "first")
     if case == "nothing found":
         world.first.outcome = []

@@ -18,9 +18,7 @@ from modules.llm_platform.infrastructure.http.guarded.url import parse_address
 from modules.llm_platform.infrastructure.pages.fetch import PageRequest, SafeFetcher
 from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, CLOSE_TIMEOUT_S, becomes_true
 
-PEM = Path(__file__).with_name(
-    "pages.example.net.pem"
-)  # made for these tests: key and certificate, valid to nobody else
+PEM = Path(__file__).with_name("pages.example.net.pem")  # test key and certificate, used nowhere else
 WANTED = PageRequest({"text/*", ""})
 
 
@@ -68,7 +66,7 @@ async def test_the_certificate_is_that_of_the_name() -> None:
 
 @pytest.mark.parametrize("trusted", [True, False])
 async def test_another_name_or_authority_is_refused(trusted: bool) -> None:
-    """A certificate of another name is no proof, and neither is one that nobody vouches for."""
+    """A certificate for another name or from an unknown authority is refused."""
     host = "other.example.net" if trusted else "pages.example.net"
     async with tls_server([]) as port:
         tls = ssl.create_default_context(cafile=str(PEM)) if trusted else None
@@ -77,7 +75,7 @@ async def test_another_name_or_authority_is_refused(trusted: bool) -> None:
 
 
 async def test_a_page_over_a_real_socket() -> None:
-    """Bytes go out and come in, whatever a proxy of the environment says."""
+    """The reader ignores proxy variables of the environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
         patch.setenv("ALL_PROXY", "http://127.0.0.1:9")
@@ -87,8 +85,8 @@ async def test_a_page_over_a_real_socket() -> None:
     assert server.requests[0].path == "/a?b"
 
 
-async def test_nobody_listens() -> None:
-    """That is a connection error."""
+async def test_connection_is_refused() -> None:
+    """A refused connection is a connection error."""
     with pytest.raises(PageConnectionError):
         await fetching().get(parse_address("http://127.0.0.1:9/"), WANTED)
 

@@ -24,7 +24,7 @@ class Names:
 
 @for_each("last", ["93.184.217.1", "10.0.0.1", "fe80::1%eth0"])
 async def test_a_name_with_too_many_addresses_is_refused(last: str) -> None:
-    """Those behind the limit are not looked at, so they could be anything."""
+    """Addresses beyond the limit would not be checked."""
     address = parse_address("http://a.example.net/")
     assert len((await Guard(Names(PUBLIC)).check(address)).ips) == MAX_ADDRESSES
     with pytest.raises(PageRequestError):

@@ -58,7 +58,7 @@ PIECES = [
 @example("http://127.0.0.1\\@a.example/")
 @example("http://a.example:80:80/")
 def test_address_is_parsed_as_by_other_parsers(url: str) -> None:
-    """Whatever comes in: an error of ours, or an address on whose host and port the standard library agrees."""
+    """Any input gives our error, or an address whose host and port equal those of the standard library."""
     try:
         address = parse_address(url)
     except PageRequestError:

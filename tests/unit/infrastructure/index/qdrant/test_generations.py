@@ -30,7 +30,7 @@ def shown(generations: Generations) -> str:
 
 
 def test_switching(tmp_path: Path) -> None:
-    """Nothing at first, then always the newest; its stamp tells that it was switched."""
+    """There is no generation at first, and later the newest one is used. Its stamp shows a switch."""
     generations = Generations(tmp_path / "a" / "b")
     assert (generations.share(), generations.stamp()) == (None, None)
     stamps = []
@@ -131,8 +131,8 @@ def test_locks(tmp_path: Path) -> None:
     three.release()
 
 
-def test_a_lock_dies_with_its_process(tmp_path: Path) -> None:
-    """Whoever is killed holds nothing."""
+def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
+    """A killed process holds no lock."""
     path = tmp_path / "lock"
     code = (
         "import fcntl, os, sys; file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT); "

@@ -53,11 +53,10 @@ def index(folder: Path, dimension: int) -> None:
 
 
 @pytest.mark.parametrize(("dimension", "small_mb", "large_mb"), [(0, 16, 80), (8, 40, 200)])
-def test_a_disk_without_room_for_the_index_kills_nobody(
-    tmp_path: Path, dimension: int, small_mb: int, large_mb: int
-) -> None:
-    """Whatever room is left, a process that opens, makes or changes an index ends well: it finds, or names the setting of the
-    folder and how much room is needed. With that room it finds.
+def test_a_full_disk_kills_no_process(tmp_path: Path, dimension: int, small_mb: int, large_mb: int) -> None:
+    """With any amount of free space, a process that opens, creates or changes an index survives.
+
+    It finds passages, or reports the folder's setting and the required space. With that space it finds them.
     """
     made, empty, disk = (tmp_path / name for name in ("made", "empty", "disk"))
     for folder in (made, empty, disk):

@@ -34,7 +34,7 @@ def test_a_copy_is_the_same_with_fewer_bytes_on_the_disk(tmp_path: Path) -> None
 
 
 def test_vanishing_files_are_skipped(tmp_path: Path) -> None:
-    """Files and folders come and go beside those that stay; each copy has those that stay, and nothing is raised."""
+    """Files and folders may appear and vanish during the copy. Each copy has the stable files, and no error is raised."""
     source = tmp_path / "source"
     source.mkdir()
     for number in range(20):
@@ -63,15 +63,15 @@ def test_vanishing_files_are_skipped(tmp_path: Path) -> None:
         thread.join()
 
 
-def test_a_folder_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
-    """Only what stands inside may vanish."""
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    """Only files inside the folder may vanish."""
     with pytest.raises(FileNotFoundError):
         copy_folder(tmp_path / "nowhere", tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
 def test_a_folder_that_vanishes_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A temporary folder that is removed after its parent was listed neither counts nor fails the measurement."""
+    """A temporary folder that is removed during the listing is not counted and raises no error."""
     (tmp_path / "stays").write_bytes(b"x" * 5000)
     expected = measure_folder(tmp_path)
     vanishing = tmp_path / ".atomicwrite8oZD9p"

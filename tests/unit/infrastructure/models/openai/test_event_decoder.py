@@ -1,4 +1,4 @@
-"""Server-sent events come out the same in whatever pieces their bytes come in."""
+"""Server-sent events are independent of the chunks of their bytes."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_events_without_blank_lines_are_parsed() -> None:
 
 
 def test_empty_events_are_dropped() -> None:
-    """Null, numbers, text and chunks of answers that nobody can ask for."""
+    """Null, numbers, text and chunks of unrequested choices are dropped."""
     other = b'data: {"choices": [{"index": 8, "delta": {"content": "x"}}, {"index": true}, {"index": -1}]}\n\n'
     assert not _deltas(
         b"data: null\n\n", b"data: 1\n\n", b"data:\n\n", b'data: "x"\n\n', b'data: {"choices": []}\n\n', other, DONE

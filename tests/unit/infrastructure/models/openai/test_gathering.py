@@ -58,7 +58,7 @@ class Body:
 
 
 async def seen(body: Body) -> list[tuple[float, int]]:
-    """Return when the reader is told, and of how many bytes so far; the end of the stream is an entry with 0 bytes."""
+    """Return when the reader is woken, and the bytes so far. The end of the stream is an entry with 0 bytes."""
     loop = asyncio.get_running_loop()
     began, told, count = loop.time(), list[tuple[float, int]](), 0
     async for data in gather_chunks(body.read(), WINDOW_S, body.ended):
@@ -79,8 +79,8 @@ async def test_slow_chunks_are_passed_on_one_by_one() -> None:
 
 
 @in_virtual_time
-async def test_chunks_within_the_window_wake_nobody() -> None:
-    """A stream has hundreds of them, and to wake the reader costs more than to read them."""
+async def test_chunks_within_the_window_do_not_wake_the_reader() -> None:
+    """A stream has hundreds of chunks, and waking the reader costs more than reading them."""
     body = Body([0.01] * 100)
     await seen(body)
     assert body.wakes <= 1 / WINDOW_S + 2
@@ -98,7 +98,7 @@ async def test_nothing_is_lost_before_an_error() -> None:
 
 @in_virtual_time
 async def test_a_reader_that_leaves_ends_the_stream() -> None:
-    """The source is closed before the reader goes on."""
+    """The source is closed before the reader continues."""
     body = Body([0.01, 3600])
     async with aclosing(gather_chunks(body.read(), WINDOW_S, body.ended)) as reads:
         await anext(reads)
@@ -106,8 +106,8 @@ async def test_a_reader_that_leaves_ends_the_stream() -> None:
 
 
 @in_virtual_time
-async def test_a_stream_whose_end_nobody_tells_is_not_held_up() -> None:
-    """Its transport may pass on one chunk at each read, so a pause after each would slow it down."""
+async def test_a_stream_without_a_known_end_is_not_delayed() -> None:
+    """Its transport may deliver one chunk per read, so a pause after each chunk would slow it down."""
 
     async def chunks() -> AsyncGenerator[bytes]:
         for _ in range(100):

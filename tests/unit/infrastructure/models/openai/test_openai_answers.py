@@ -46,7 +46,7 @@ from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvide
 from modules.llm_platform.infrastructure.models.openai.sdk import load_openai
 
 KEY = "sk-key-of-mine-0123456789"
-AT_ONCE_S = 10.0  # limit on the busiest machine; what is not at once comes after half a minute or never
+AT_ONCE_S = 10.0  # limit on the busiest machine; the alternative takes half a minute or never ends
 USAGE = {"prompt_tokens": 12, "completion_tokens": 34}
 
 
@@ -219,7 +219,7 @@ async def test_an_answer_of_reasoning_alone_has_a_cost(serve: Callable) -> None:
     ],
 )
 async def test_errors_with_status_200_are_errors(serve: Callable, body: dict, kind: type[LLMException]) -> None:
-    """Streamed and complete answers give the same one."""
+    """Streamed and complete answers raise the same error."""
     data = json.dumps(body).encode()
     provider, _ = await serve(answer(data), stream(b"data: " + data + b"\n\n"))
     for streamed in (False, True):
@@ -383,7 +383,7 @@ async def test_a_text_may_take_longer_than_its_first_token(serve: Callable, stre
 
 @pytest.mark.parametrize("pause", [[3600.0], [b": still here\n\n", 0.02] * 2000], ids=["silence", "comments"])
 async def test_the_next_token_has_a_time_limit(serve: Callable, pause: list) -> None:
-    """Of its own, which the message names; what else arrives does not extend it."""
+    """The limit applies to each token, and the message names it. Other data does not extend it."""
     provider, server = await serve(stream(chunk("An event"), *pause), timeout=AT_ONCE_S, idle_timeout=0.25)
     began = time.perf_counter()
     failure = await _failure(provider, streamed=True)

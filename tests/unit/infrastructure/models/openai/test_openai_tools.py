@@ -1,4 +1,4 @@
-"""Fields of a caller for the service, and the calls of the caller's tools that come back."""
+"""A caller's fields that are sent to the service, and the returned calls of the caller's tools."""
 
 from __future__ import annotations
 
@@ -124,8 +124,8 @@ async def test_whole_answers_have_calls_too(serve: Callable, arguments: object) 
     assert whole.finish_reason == "tool_calls"
 
 
-async def test_calls_that_nobody_asked_for_are_no_answer(serve: Callable) -> None:
-    """A model that calls a tool which it was not given has said nothing."""
+async def test_unrequested_tool_calls_are_no_answer(serve: Callable) -> None:
+    """An answer that only calls tools that were not offered is empty."""
     provider, _ = await serve(STREAMED)
     with pytest.raises(LLMProviderException, match="empty answer"):
         await provider.generate(question())
@@ -195,14 +195,14 @@ async def test_a_refused_schema_of_a_caller_is_left_out_once(serve: Callable, me
 
 
 async def test_ignored_fields_are_those_that_are_never_sent(serve: Callable) -> None:
-    """Kimi takes no temperature, and LLM_TEMPERATURE replaces that of every request."""
+    """Kimi accepts no temperature, and LLM_TEMPERATURE overrides the request's."""
     fixed = [(await serve(spoken(), **how))[0].ignored_fields for how in ({"kind": "kimi"}, {"temperature": 0.7}, {})]
     assert fixed == [("temperature",), ("temperature",), ()]
 
 
 @pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
-async def test_empty_turns_are_sent_as_they_are(serve: Callable, role: Any) -> None:
-    """A tool that returns nothing is the rule with some agents, and the service knows what it takes."""
+async def test_empty_turns_are_sent_unchanged(serve: Callable, role: Any) -> None:
+    """Some agents regularly return empty tool results, and the service decides whether to accept them."""
     provider, server = await serve(answer())
     await provider.generate(LLMRequest(messages=(*question().messages, ChatMessage(role=role, content=""))))
     assert server.asked[0].body["messages"][-1] == {"role": role, "content": ""}
@@ -290,7 +290,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
 
 
 async def test_parts_and_reasoning_of_turns_are_sent(serve: Callable) -> None:
-    """An image in the form of the protocol; what a model thought before, under the name that such models read."""
+    """An image is sent in the protocol's format, and earlier reasoning under the field name of such models."""
     provider, server = await serve(answer())
     parts = ({"type": "text", "text": "What is it?"}, IMAGE)
     turns = (

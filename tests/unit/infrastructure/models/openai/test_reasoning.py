@@ -1,4 +1,4 @@
-"""A model's words made fit to be read: nothing hidden is shown, nothing shown is lost, in whatever pieces it comes."""
+"""Reasoning is hidden and the answer is complete, whatever the chunks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEY = "sk-0123456789abcdef"
 
 
 def _read(*pieces: str, key: str = "") -> str:
-    """Return what a reader has at the end, words that were taken back left out."""
+    """Return the text that a client has at the end, without discarded text."""
     readable = ReasoningFilter(Redactor((key,)), key)
     shown, voided = "", 0
     for step in (*(lambda p=piece: readable.feed(p) for piece in pieces), readable.finish):

@@ -1,4 +1,4 @@
-"""What OpenAIProvider sends: the body and headers of each kind, and nothing that is none of the service's business."""
+"""What OpenAIProvider sends: the body and headers for each kind, and no unnecessary data."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_kimi_gets_its_configured_user_agent(send: Callable) -> None:
 
 
 async def test_azure_requests_name_the_deployment(send: Callable) -> None:
-    """In the path; the version is in the query, the key in its own header."""
+    """The deployment is in the path, the version in the query, and the key in its own header."""
     request = await send("azure", api_version="2025-01-01", model="my deployment")
     path, _, query = request.target.partition("?")
     assert path.endswith("/openai/deployments/my%20deployment/chat/completions")

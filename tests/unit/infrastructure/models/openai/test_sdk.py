@@ -34,7 +34,7 @@ KEY = "sk-key-of-mine-0123456789"
 PLATFORM = f"llm-platform/{package_version()}"
 USER_AGENTS = {"kimi": "KimiCLI/0.77"}
 INSTALL = r'pip install "llm-platform\[llm\]"'
-# All variables that the package reads, and a header of each kind that the last one of them can add or replace.
+# All variables that the package reads, and one header that the last of them adds or replaces.
 VARIABLES = {
     "OPENAI_API_KEY": "sk-of-another",
     "OPENAI_ADMIN_KEY": "sk-of-an-admin",
@@ -195,8 +195,8 @@ async def test_an_error_that_httpx2_passes_on_is_a_lost_connection() -> None:
 
 
 @for_each("status", [302, 408, 409, 429, 500, 503])
-async def test_the_package_repeats_and_redirects_nothing(status: int) -> None:
-    """Retries and failover are policies of their own, and no prompt goes to an address that is not configured."""
+async def test_the_package_neither_retries_nor_follows_redirects(status: int) -> None:
+    """Retries and failover are separate policies, and no prompt is sent to an address that is not configured."""
     async with serving(reply(status, b"", "Location: /elsewhere", "Retry-After: 0")) as loopback:
         provider = OpenAIProvider(LLMConnection("n", "vllm", "m", loopback.url))
         with pytest.raises(LLMException):

@@ -109,7 +109,10 @@ def test_languages_in_searxngs_form(language: str | None, sent: str) -> None:
 
 
 def test_engines_are_the_union_of_the_source_kinds() -> None:
-    """Each engine once; the request's own come first; documents have none; a verbatim request gets no default."""
+    """Each engine is listed once, the request's own first.
+
+    Documents have no engine, and a verbatim request gets no default.
+    """
 
     def of(request: WebSearchRequest) -> tuple[str, ...]:
         return choose_engines(request, DEFAULT_ENGINES)

@@ -85,7 +85,7 @@ async def test_every_kind_of_failure_has_a_reason() -> None:
 
 
 async def test_an_infobox_is_the_first_result() -> None:
-    """Under its own address."""
+    """The infobox has its own address."""
     answer = await found("03_infobox")
     box = answer.results[0]
     assert (box.title, box.url, box.source) == ("tcp(7)", "https://en.wiki.example.org/wiki/tcp(7)", "wikipedia")
@@ -94,7 +94,7 @@ async def test_an_infobox_is_the_first_result() -> None:
 
 
 async def test_a_direct_answer_is_the_first_result() -> None:
-    """Without an address it has that of the instance's page."""
+    """A direct answer without an address has the address of the instance's result page."""
     answer = (await found("14_answer_plugin")).results[0]
     assert answer.snippet.startswith("sha256 hash digest: 47dd56c2")
     assert answer.url.startswith("http://127.0.0.1:")

@@ -139,7 +139,7 @@ async def test_no_page_more_than_needed_is_requested(count: int, size: int, requ
 
 
 async def test_a_repeated_page_is_the_last() -> None:
-    """Engines without pages return the first one again."""
+    """Engines without paging return the first page again."""
     async with instance(page(1, 10)) as (adapter, upstream):
         answer = await adapter.search(request_for(count=50))
     assert [request.form["pageno"] for request in upstream.requests] == ["1", "2"]
@@ -223,7 +223,7 @@ async def test_all_engines_blocked_is_an_error_with_a_wait(engines: list[list[st
         ("timeout", 5),
         ("HTTP connection error", 5),
         ("CAPTCHA", None),  # an hour, a week (reCAPTCHA) or 15 days (Cloudflare): the message does not say
-        ("access denied", None),  # 3 minutes, or a day behind Cloudflare's firewall
+        ("access denied", None),  # 3 minutes, or a day for Cloudflare's firewall
         ("parsing error", None),  # the engine is not left alone at all
         ("unexpected crash", None),
         ("Suspended: too many requests", None),  # it began earlier, the beginning is unknown
@@ -354,7 +354,7 @@ async def test_no_results_and_failures_without_timing_are_a_block() -> None:
 
 
 async def test_one_deadline_covers_the_complete_search() -> None:
-    """The second search gets no time of its own."""
+    """The second search does not extend the deadline."""
     async with instance(in_turn(blocked(CAPTCHA), silence), timeout=0.2) as (adapter, _):
         with pytest.raises(WebSearchBlockedError):
             await adapter.search(request_for())

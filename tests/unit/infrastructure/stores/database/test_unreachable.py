@@ -21,7 +21,7 @@ from modules.llm_platform.testing import sample_page
 from modules.llm_platform.testing.waiting import error_of
 
 PASSWORD = "hush-hush-hush"
-URL = f"postgresql://user:{PASSWORD}@127.0.0.1:9/database"  # the discard port: nobody listens
+URL = f"postgresql://user:{PASSWORD}@127.0.0.1:9/database"  # the discard port, on which nothing listens
 TOPIC = make_topic("What is stored?")
 
 
@@ -33,7 +33,7 @@ async def database() -> AsyncIterator[Database]:
 
 
 async def test_outcome_store_raises_its_error(database: Database) -> None:
-    """Every call names the reason and the setting, and neither the password nor the address."""
+    """Every call names the reason and the setting, but not the password or the address."""
     store = PostgresOutcomeStore(database, 7.0)
     outcome = sample_outcome("a", body=b"1")
     calls = (store.get("search", "a"), store.put_if_absent([outcome]), store.clean(), store.probe(), store.identity())
@@ -47,7 +47,7 @@ async def test_outcome_store_raises_its_error(database: Database) -> None:
 
 
 async def test_reason_names_no_host() -> None:
-    """Clients see it. After a mistake in the address, what stands for the host has a part of the password."""
+    """Clients see the reason. In a mistyped address, the host part may contain a piece of the password."""
     message = str(await error_of(pool.connect(f"postgresql://user:hush-@{PASSWORD}'s@db.invalid/x"), DatabaseError))
     assert "failed to resolve the host" in message
     assert PASSWORD not in message

@@ -1,4 +1,4 @@
-"""The file of outcomes: shared, private, and honest about what is wrong with it."""
+"""The outcome database: shared between workers, private, and with clear errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def opened(file: Path) -> AsyncIterator[Opener]:
 
 
 async def test_workers_of_a_machine_share_it(opened: Opener) -> None:
-    """What one keeps the other finds, and of two who keep the same request both are told the first one."""
+    """One worker finds what another has stored. Of two outcomes for a request, both workers get the first one."""
     here, there = opened(), opened()
     first, second = (sample_outcome("a", body=body) for body in (b"1", b"2"))
     assert await here.put_if_absent([first]) == [first]
@@ -59,8 +59,8 @@ async def test_workers_of_a_machine_share_it(opened: Opener) -> None:
     assert await there.put_if_absent([second]) == [first]
 
 
-async def test_two_that_race_agree(opened: Opener) -> None:
-    """Two workers that compute the same requests at the same time tell the same."""
+async def test_concurrent_workers_agree(opened: Opener) -> None:
+    """Two workers that compute the same requests concurrently return the same outcomes."""
     here, there = opened(), opened()
     mine = [sample_outcome(f"{number}", body=b"here") for number in range(300)]
     yours = [sample_outcome(f"{number}", body=b"there") for number in range(300)]
@@ -81,14 +81,14 @@ async def test_a_second_start_finds_what_was_kept(opened: Opener) -> None:
 
 
 async def test_others_cannot_read_it(opened: Opener, file: Path) -> None:
-    """Outcomes say what somebody asked: the folder and the file are their owner's."""
+    """Outcomes contain users' questions, so the folder and the file are private."""
     await opened().put_if_absent([sample_outcome("a", body=b"1")])
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-async def test_an_odd_id_harms_nobody_else(opened: Opener) -> None:
-    """Half a surrogate pair in one id is kept like any other, and so are those of the same round."""
+async def test_an_odd_id_does_not_affect_others(opened: Opener) -> None:
+    """An id with a lone surrogate is stored like any other, and so are the other ids of the batch."""
     store = opened()
     odd, plain = sample_outcome(SURROGATE, body=b"1"), sample_outcome("plain", body=b"2")
     assert await asyncio.gather(store.put_if_absent([odd]), store.put_if_absent([plain])) == [[odd], [plain]]
@@ -106,7 +106,7 @@ async def test_what_is_kept_and_asked_in_one_round_is_found(opened: Opener) -> N
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
 @given(rows=st.lists(st.tuples(st.sampled_from(["search", "answer"]), st.integers(0, 150)), max_size=300))
 def test_first_of_each_request(tmp_path: Path, rows: list[tuple[str, int]]) -> None:
-    """However many there are in one call, in whatever order: each is told the first one of its stage and id."""
+    """In one call, in any order, each request gets the first outcome of its stage and id."""
     table = OutcomeTable(tmp_path / "first.sqlite3", lambda: 0.0)
     table.clean(1.0, 1.0)
     outcomes = [
@@ -142,7 +142,7 @@ async def test_cleaning_goes_to_the_end(opened: Opener, file: Path) -> None:
 
 
 async def test_a_damaged_file_is_an_error(opened: Opener, file: Path) -> None:
-    """What is no database is said to be none, with the remedy; when it is gone, the same store works."""
+    """The error says that the file is no database, with the remedy. Without the file the same store works."""
     file.parent.mkdir()
     file.write_bytes(b"not a database, but long enough to look at" * 100)
     store = opened()
@@ -155,7 +155,7 @@ async def test_a_damaged_file_is_an_error(opened: Opener, file: Path) -> None:
     assert await store.put_if_absent([outcome]) == [outcome]
 
 
-async def test_a_newer_format_is_left_alone(opened: Opener, file: Path) -> None:
+async def test_a_newer_format_is_not_touched(opened: Opener, file: Path) -> None:
     """A file of a newer version is neither read nor changed."""
     await opened().put_if_absent([sample_outcome("a", body=b"1")])
     with sqlite3.connect(file) as connection:
@@ -212,9 +212,11 @@ IN_A_SMALL_DISK = (
 
 
 @pytest.mark.parametrize(("size", "filled"), [(64, 64), (100, 60), (512, 470)])
-def test_a_full_disk_is_told_and_kills_nobody(tmp_path: Path, size: int, filled: int) -> None:
-    """SQLite maps a file into memory that may lie beyond the end of the disk. In a mount namespace of its own, which a user
-    without rights may make where the kernel allows it: the small disk is gone with its process.
+def test_a_full_disk_is_reported_and_kills_no_process(tmp_path: Path, size: int, filled: int) -> None:
+    """SQLite maps a file that may extend beyond the disk into memory.
+
+    The test uses its own mount namespace, which unprivileged users may create if the kernel allows it, so the small
+    disk vanishes with the process.
     """
     unshare = in_a_mount_namespace(tmp_path)
     script = IN_A_SMALL_DISK.format(size=size, filled=filled)
@@ -253,7 +255,7 @@ async def test_a_clock_that_jumps_removes_nothing(file: Path, caplog: pytest.Log
 
 
 async def test_outcomes_from_the_future_do_not_keep_others(file: Path) -> None:
-    """The clock was a year ahead until a restart. What was stored after it expires in time, whatever stands before it."""
+    """The clock was a year ahead until a restart. Outcomes stored later still expire in time."""
     now, ahead = 1_000_000_000.0, 1_000_000_000.0 + 365 * 86_400
     for moment, names in ((ahead, range(CLEANED_AT_ONCE + 1)), (now, range(-3, 0))):
         store = SqliteOutcomeStore(file, DAYS, clock=lambda moment=moment: moment)

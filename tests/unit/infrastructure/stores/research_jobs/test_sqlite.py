@@ -1,4 +1,4 @@
-"""The file of background runs on a full disk: what is stored can be read."""
+"""The database of background runs on a full disk can still be read."""
 
 from __future__ import annotations
 

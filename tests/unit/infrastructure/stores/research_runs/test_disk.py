@@ -1,4 +1,4 @@
-"""What the store on disk does with what a disk can do to it: damage, strangers' files, no room, no rights."""
+"""The disk store and what can happen to a disk: damage, unknown files, no space, no permissions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def flipped(path: Path) -> None:
 
 
 def copied_elsewhere(path: Path) -> None:
-    """Another entry's file under this name: whole, and not what it should be."""
+    """Return the intact file of another entry under this name."""
     other = path.with_name("other.json")
     path.write_bytes(other.read_bytes())
 
@@ -98,8 +98,8 @@ async def test_a_damaged_entry_is_set_aside_and_done_again(
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-async def test_lists_live_with_damage(kind: str, store: DiskResearchStore, root: Path) -> None:
-    """Lists, counts, archives and cleaning pass over what is damaged, or tell its size; none of them fails."""
+async def test_lists_work_with_damaged_entries(kind: str, store: DiskResearchStore, root: Path) -> None:
+    """Lists, counts, archives and cleaning skip damaged entries, or count their size. None of them fails."""
     await store.put(TOPIC, "docs", "other", PAGE)
     await store.put(TOPIC, "docs", "a", PAGE)
     DAMAGES[kind](file_of(root))
@@ -112,7 +112,7 @@ async def test_lists_live_with_damage(kind: str, store: DiskResearchStore, root:
 
 @pytest.mark.parametrize("kind", DAMAGES)
 async def test_damage_can_be_cleared(kind: str, store: DiskResearchStore, root: Path) -> None:
-    """Whatever stands where an entry stood does not keep the others."""
+    """Anything at the path of an entry can be cleared, and does not affect other entries."""
     await store.put(TOPIC, "docs", "other", PAGE)
     await store.put(TOPIC, "docs", "a", PAGE)
     DAMAGES[kind](file_of(root))
@@ -130,8 +130,8 @@ async def test_another_versions_entry_is_left_alone(store: DiskResearchStore, ro
     assert (await store.stats()).damaged == 0
 
 
-async def test_what_lies_beside_the_entries_is_not_touched(store: DiskResearchStore, root: Path) -> None:
-    """Files and folders that somebody else put there are neither listed nor removed, and links are not followed."""
+async def test_unknown_files_in_the_folder_are_not_touched(store: DiskResearchStore, root: Path) -> None:
+    """Unknown files and folders are neither listed nor removed, and links are not followed."""
     outside = root.parent / "outside"
     (outside / "deep").mkdir(parents=True)
     (outside / "deep" / "a.json").write_text("mine")
@@ -148,8 +148,8 @@ async def test_what_lies_beside_the_entries_is_not_touched(store: DiskResearchSt
     assert (file_of(root).parent / "notes.txt").exists()
 
 
-async def test_the_folder_says_that_git_shall_ignore_it(store: DiskResearchStore, root: Path) -> None:
-    """It may lie in a repository; nothing above it is touched, and it is nobody else's to read."""
+async def test_the_folder_is_ignored_by_git(store: DiskResearchStore, root: Path) -> None:
+    """The folder may be in a repository. Its parents are not changed, and only its owner can read it."""
     assert not root.parent.exists()
     await store.put(TOPIC, "docs", "a", PAGE)
     assert (root / ".gitignore").read_text() == "*\n"
@@ -171,8 +171,8 @@ async def test_the_layout(store: DiskResearchStore, root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", "", ".", "a/b", "x" * 300])
-async def test_names_that_lead_away_are_not_followed(name: str, store: DiskResearchStore, root: Path) -> None:
-    """A topic whose name is none is not kept, wherever the name came from; so is a key."""
+async def test_path_traversal_is_refused(name: str, store: DiskResearchStore, root: Path) -> None:
+    """An entry with an invalid topic or key is not stored, whatever the source of the name."""
     tricky = Topic(name=name, query="q")
     await store.put(tricky, "docs", "a", PAGE)
     await store.put(TOPIC, "docs", name, PAGE)
@@ -240,10 +240,8 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return turn
 
 
-async def test_a_folder_that_can_only_be_read(
-    store: DiskResearchStore, root: Path, read_only: Callable[[], None]
-) -> None:
-    """It serves what it has, keeps nothing, sets nothing aside, and refuses what would change it."""
+async def test_a_read_only_folder(store: DiskResearchStore, root: Path, read_only: Callable[[], None]) -> None:
+    """A read-only folder serves its entries, stores and sets aside nothing, and refuses changes."""
     await store.put(TOPIC, "docs", "a", PAGE)
     await store.put(TOPIC, "docs", "broken", PAGE)
     file_of(root, "broken").write_text("broken")
@@ -259,8 +257,8 @@ async def test_a_folder_that_can_only_be_read(
 
 
 @pytest.mark.parametrize("below", ["", "store"])
-async def test_a_file_where_the_folder_should_be(below: str, tmp_path: Path) -> None:
-    """Nothing is found, and a write and a list are refused: it is not said that nothing is there."""
+async def test_a_file_in_place_of_the_folder(below: str, tmp_path: Path) -> None:
+    """Reading finds nothing. A write or a list is an error instead of an empty result."""
     (tmp_path / "file").write_text("mine")
     store = DiskResearchStore(tmp_path / "file" / below, 30)
     assert await store.get(TOPIC, "docs", "a", Page) is None

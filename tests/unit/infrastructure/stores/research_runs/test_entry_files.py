@@ -1,4 +1,4 @@
-"""An entry as it lies in a file: what was written is read, and nothing else is."""
+"""The file of an entry: what was written is read, and nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def resealed(text: str) -> bytes:
 
 
 def test_written_entry_is_read() -> None:
-    """EntryHeader and value come back, and the date to the microsecond."""
+    """Header and value are unchanged, and the date is exact to the microsecond."""
     assert unseal(ENTRY) == (HEAD, VALUE)
     assert unseal(ENTRY)[0].made == MADE
 
@@ -54,7 +54,7 @@ def test_any_tool_can_read_it() -> None:
     st.integers(0, 200_000_000_000).map(lambda milliseconds: milliseconds / 1000),
 )
 def test_any_question_and_value(query: str, value: dict[str, object], made_at: float) -> None:
-    """Whatever stands in them, even what looks like our own marks."""
+    """Any content is kept, even content that looks like the file's own marks."""
     head = EntryHeader(EntryLocation("answers", "t", "k"), query, made_at)
     data = seal(head, json.dumps(value).encode())
     read, text = unseal(data)
