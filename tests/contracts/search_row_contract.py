@@ -32,14 +32,17 @@ from shared.exceptions import AppException
 
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
 ADDRESS = "https://docs.python.org/3/"
-# All names that a service has for the title, the texts, the date and the score of a result.
+# All field names that services use for the title, the texts, the date and the score of a result.
 TEXTS = ("title", "name", "snippet", "summary", "description", "content", "highlights", "extra_snippets")
 SITES = ("siteName", "source", "publicationInfo", "profile", "meta_url")
 DATES = ("date", "datePublished", "publishedDate", "published_date", "page_age", "year")
 
 
 class SearchRowContract(WebSearchProviderContract):
-    """The contract of the port, and the agreement of the adapter with its row. The fixtures are those of the port's."""
+    """The contract of the port, and the agreement of the adapter with its row.
+
+    The fixtures are those of the port's contract.
+    """
 
     @pytest.mark.parametrize("kind", get_args(SourceKind))
     async def test_adapter_supports_the_sources_of_its_row(
@@ -56,7 +59,7 @@ class SearchRowContract(WebSearchProviderContract):
 
 
 class HttpSearchContract(WebSearchProviderContract, ABC):
-    """Of an adapter for an HTTP interface. A subclass makes one for an address."""
+    """The contract of an adapter for an HTTP interface. A subclass builds the adapter for an address."""
 
     found, not_found = "", "zzqxvjk wqqzzt"  # queries with and without results
 
@@ -84,7 +87,7 @@ class HttpSearchContract(WebSearchProviderContract, ABC):
 
 
 class AnsweredSearchContract(HttpSearchContract, SearchRowContract):
-    """The same, over the answers that a subclass names: one with two results or more, and one without."""
+    """The same contract with the answers of a subclass: one with at least two results, and one without."""
 
     answers: tuple[Handler, Handler]
 
@@ -96,7 +99,7 @@ class AnsweredSearchContract(HttpSearchContract, SearchRowContract):
 
 
 class KeyedSearchContract(AnsweredSearchContract):
-    """The same, of a service with an API key. `one(url)` is an answer with a single result at that URL."""
+    """The same contract for a service with an API key. `one(url)` is an answer with a single result at that URL."""
 
     @staticmethod
     @abstractmethod
@@ -130,7 +133,10 @@ class KeyedSearchContract(AnsweredSearchContract):
         ],
     )
     async def test_statuses_become_errors(self, handler: Handler, expected: type[AppException]) -> None:
-        """A failed search is an error of its kind, and never an empty list; a refused key names its setting."""
+        """A failed search raises the error of its status, and never returns an empty list.
+
+        A refused key names its setting.
+        """
         with pytest.raises(AppException) as caught:
             await self.outcome(handler)
         assert type(caught.value) is expected
@@ -138,7 +144,7 @@ class KeyedSearchContract(AnsweredSearchContract):
             assert re.search(r"check [A-Z]+_API_KEY", caught.value.message)
 
     async def test_a_kind_that_fails_after_another_is_listed(self) -> None:
-        """The results of the first kind stay: they are paid for, and a second try would fail in the same way."""
+        """The results of the first kind are kept, because they are paid for and a retry would fail again."""
         handler = in_turn(json_reply(self.one(ADDRESS)), reply(429, b"{}"))
         async with serving(handler) as upstream, make_client(upstream.url) as client:
             adapter = self.adapter(upstream.url, client)
@@ -148,13 +154,13 @@ class KeyedSearchContract(AnsweredSearchContract):
         assert [entry.reason.partition(" failed:")[0] for entry in answer.degraded] == others[:1]
 
     async def test_a_wait_is_passed_on(self) -> None:
-        """Retry-After of a refusal reaches the caller."""
+        """Retry-After of a refusal is passed on to the caller."""
         with pytest.raises(exceptions.WebSearchBlockedError) as caught:
             await self.outcome(reply(429, b"{}", "Retry-After: 7"))
         assert caught.value.retry_after_s == 7
 
     async def test_a_missing_key_fails_at_the_call(self) -> None:
-        """The error names the setting, nothing is sent; a wrong request is reported first."""
+        """The error names the setting, and nothing is sent. An invalid request is reported first."""
         async with serving(self.answers[0]) as upstream, make_client(upstream.url) as client:
             adapter = type(self.adapter(upstream.url, client))("  ", upstream.url, client=client)  # type: ignore[call-arg]
             with pytest.raises(exceptions.WebSearchConfigError, match=r"set [A-Z]+_API_KEY"):
@@ -165,7 +171,7 @@ class KeyedSearchContract(AnsweredSearchContract):
 
     @for_each("field", [{"page": 2}, {"language": "de"}, {"time_range": "week"}])
     async def test_a_field_is_sent_or_reported(self, field: dict[str, Any]) -> None:
-        """A part of the request that changes nothing of what the service is sent is reported in `degraded`."""
+        """A field of the request that does not change the service's request is reported in `degraded`."""
         english = {"query": "How does the event loop of Python work?"}
         without, sent = await self.sent(**english), await self.sent(**english, **field)
         is_sent = (sent.path, sent.body) != (without.path, without.body)
@@ -174,19 +180,19 @@ class KeyedSearchContract(AnsweredSearchContract):
         )
 
     async def test_results_of_other_sites_are_dropped(self) -> None:
-        """Whatever the service makes of the domains."""
+        """The adapter filters the results, whatever the service does with the domains."""
         one = json_reply(self.one("https://docs.python.org/3/"))
         assert len((await self.outcome(one, domains=("python.org",))).results) == 1
         assert (await self.outcome(one, domains=("-python.org",))).results == ()
 
     @for_each("url", ["javascript:alert(1)", "https://a.example/x y", "", None, 7, ["https://a.example/"]])
     async def test_unusable_addresses_are_dropped(self, url: Any) -> None:
-        """A result without a web URL is no result."""
+        """A result without a web URL is dropped."""
         assert (await self.outcome(json_reply(self.one(url)))).results == ()
 
     @for_each("value", [7, True, None, {"name": 7, "hostname": 7}, ["text", 7], {"text": "text"}])
     async def test_fields_of_a_wrong_type_are_left_out(self, value: Any) -> None:
-        """The result stays, since its address is enough."""
+        """The result is kept, because its address is enough."""
         fields = dict.fromkeys((*TEXTS, *SITES, *DATES, "score"), value)
         answer = await self.outcome(json_reply(_fill(self.one(ADDRESS), fields)), time_range="year")
         assert [item.url for item in answer.results] == [ADDRESS]
@@ -201,7 +207,7 @@ class KeyedSearchContract(AnsweredSearchContract):
         ],
     )
     async def test_a_date_that_does_not_exist_is_left_out(self, date: str) -> None:
-        """The result stays."""
+        """The result is kept without the date."""
         answer = await self.outcome(json_reply(_fill(self.one(ADDRESS), dict.fromkeys(DATES, date))), time_range="year")
         assert [item.url for item in answer.results] == [ADDRESS]
 

@@ -1,4 +1,4 @@
-"""Bocha keeps the promises of the port, over answers made after its documents."""
+"""Bocha fulfils the contract of the port, with answers written after its documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brave keeps the promises of the port, over answers made after its reference."""
+"""Brave fulfils the contract of the port, with answers written after its reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every judge of citations keeps the promises of the port: the scripted one, one over a model, and one that remembers."""
+"""Every judge of citations fulfils the contract of the port: the scripted one, the one with a model, and the cached
+one.
+"""
 
 from __future__ import annotations
 
@@ -75,8 +77,8 @@ class TestCachedCitationJudge(CitationJudgeContract):
         await judge.judge("Who may renew it?", self.CLAIMS)
         assert len(fake.calls) == 2
 
-    async def test_an_answer_that_cannot_be_understood_is_paid_once(self) -> None:
-        """A model whose text has no verdict is not asked the same again; nor is one whose verdicts are understood."""
+    async def test_an_unreadable_answer_is_paid_once(self) -> None:
+        """A model is not asked again after an unreadable answer, nor after a readable one."""
         for content in ("I cannot say.", '[[1, "supported"]]'):
             model = FakeLLM([content])
             judge = CachedCitationJudge(LLMCitationJudge(model), MemoryCache(10), ttl_s=60)
@@ -85,8 +87,8 @@ class TestCachedCitationJudge(CitationJudgeContract):
             assert (len(model.requests), first.spent.calls, again.spent.calls) == (1, 1, 0)
             assert again.verdicts == first.verdicts
 
-    async def test_no_verdicts_beside_a_failure_are_not_cached(self) -> None:
-        """A model that failed before this answer may give verdicts the next time."""
+    async def test_missing_verdicts_after_a_failure_are_not_cached(self) -> None:
+        """A model that failed before this answer may return verdicts the next time."""
         failed = Degraded(component="openai", reason="llm_connection: the connection was refused")
         fake = FakeCitationJudge(lambda claim: None, degraded=(failed,))
         judge = CachedCitationJudge(fake, MemoryCache(10), ttl_s=60)
@@ -96,7 +98,9 @@ class TestCachedCitationJudge(CitationJudgeContract):
 
     @pytest.mark.parametrize("verdict", ["supported", None])
     async def test_no_claim_is_judged_twice(self, verdict: ModelVerdict | None) -> None:
-        """Whatever is asked with it, and although the answer about it could not be read: the next one would be as useless."""
+        """This holds for any other claims in the request, and after an unreadable answer, because the next one would be
+        unreadable too.
+        """
         fake = FakeCitationJudge(lambda claim: verdict)
         judge = CachedCitationJudge(fake, MemoryCache(10), ttl_s=60)
         assert await judge.recall(self.QUESTION, self.CLAIMS) == {}

@@ -1,4 +1,4 @@
-"""The promises of a web search provider, kept by ddgs with a scripted library."""
+"""ddgs fulfils the contract of a web search provider, with a scripted library."""
 
 from __future__ import annotations
 

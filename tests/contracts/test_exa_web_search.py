@@ -1,4 +1,4 @@
-"""Exa keeps the promises of the port, over answers made by hand after its reference."""
+"""Exa fulfils the contract of the port, with answers written after its reference."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TestExa(KeyedSearchContract):
         return {"results": [{"title": "One", "url": url, "highlights": []}]}
 
     async def test_the_request_is_exas(self) -> None:
-        """POST to its one path, the key in its own header, no field that the request does not need."""
+        """The request is a POST with the key in a header, and has no unnecessary field."""
         request = await self.sent(count=3, domains=("python.org", "-a.example"), language="de-AT")
         assert (request.method, request.path, request.headers["x-api-key"]) == ("POST", "/search", KEY)
         assert request.json == {
@@ -58,23 +58,23 @@ class TestExa(KeyedSearchContract):
 
     @for_each(("kind", "category"), [("web", None), ("news", "news"), ("academic", "publication")])
     async def test_a_kind_of_sources_is_a_category(self, kind: str, category: str | None) -> None:
-        """The web has none."""
+        """The web has no category."""
         assert (await self.sent(sources=(kind,))).json.get("category") == category
 
     async def test_an_age_limit_becomes_dates(self) -> None:
-        """A range as it is, a span back from today."""
+        """A range is sent unchanged, and an age becomes a range that ends today."""
         body = (await self.sent(freshness="2026-01-01..2026-01-31")).json
         assert body["startPublishedDate"] == "2026-01-01T00:00:00.000Z"
         assert body["endPublishedDate"] == "2026-01-31T23:59:59.000Z"
         body = (await self.sent(time_range="week")).json
         assert body["startPublishedDate"][:10] in {
             (datetime.now(UTC).date() - timedelta(days=days)).isoformat()
-            for days in (7, 8)  # a day may end meanwhile
+            for days in (7, 8)  # the day may change during the test
         }
         assert "endPublishedDate" not in body
 
     async def test_an_answer_is_read(self) -> None:
-        """The first excerpt is the snippet, all together are the summary; what is missing is None."""
+        """The first excerpt is the snippet, and all excerpts together are the summary. Missing fields are None."""
         first, second = (await self.outcome(self.answers[0])).results
         assert (first.snippet, first.score) == ("asyncio is a library to write concurrent code.", 0.42)
         assert first.summary == "asyncio is a library to write concurrent code.\n\nIt uses async/await."

@@ -1,4 +1,4 @@
-"""The writer without a model keeps the promises of the port."""
+"""The extractive writer fulfils the contract of the port."""
 
 from __future__ import annotations
 

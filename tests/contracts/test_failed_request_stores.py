@@ -1,4 +1,4 @@
-"""The stores of failed requests keep the port's promises."""
+"""The stores of failed requests fulfil the contract of the port."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class StatementLog(SqlFailedRequestStore):
             return result
 
 
-async def test_sizes_are_rarely_summed_up() -> None:
-    """The first request of a process trims the store, and then one after each hundredth of the limit."""
+async def test_sizes_are_rarely_summed() -> None:
+    """The store is trimmed at the first request of a process, and then after each hundredth of the limit."""
     store = StatementLog(1_000_000)
     for number in range(100):
         await store.put(FailedRequest("search", f"{number}", "", b"x" * 900))
@@ -41,7 +41,7 @@ async def test_sizes_are_rarely_summed_up() -> None:
 
 
 class TestMemoryFailedRequestStore(FailedRequestStoreContract):
-    """In one process, on a clock of its own."""
+    """A store in one process with a manual clock."""
 
     @pytest.fixture
     def failed(self, clock: Clock) -> MemoryFailedRequestStore:
@@ -49,7 +49,7 @@ class TestMemoryFailedRequestStore(FailedRequestStoreContract):
 
 
 class TestSqliteFailedRequestStore(FailedRequestStoreContract):
-    """In a folder that does not exist yet, on a clock of its own."""
+    """A store in a new folder with a manual clock."""
 
     @pytest.fixture
     def file(self, tmp_path: Path) -> Path:
@@ -60,7 +60,7 @@ class TestSqliteFailedRequestStore(FailedRequestStoreContract):
         return SqliteFailedRequestStore(file, MAX_BYTES, TTL_DAYS, clock)
 
     async def test_file_is_private_and_forgets(self, failed: SqliteFailedRequestStore, file: Path) -> None:
-        """It is made by the first request, only the owner reads it, and a removed request leaves no bytes in it."""
+        """The first request creates the file, which only the owner can read. A removed request leaves no bytes in it."""
         assert await failed.list() == []
         assert await failed.clean() == 0
         assert not file.exists()

@@ -1,4 +1,4 @@
-"""The fake embedder keeps the promises of every embedder."""
+"""The fake embedder fulfils the contract of every embedder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TestHashEmbedder(EmbedderContract):
 
 
 async def test_a_scripted_failure() -> None:
-    """It raises what it was given, and remembers what was asked."""
+    """The embedder raises the given error, and records the texts."""
     embedder = HashEmbedder(error=EmbeddingError())
     with pytest.raises(EmbeddingError):
         await embedder.embed(["a", "b"])

@@ -1,4 +1,4 @@
-"""The scripted model keeps the promises of the port, and the script."""
+"""The scripted model fulfils the contract of the port, and follows its script."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TestFakeLLM(LLMProviderContract):
 
 
 async def test_answers_follow_the_script() -> None:
-    """The last one is repeated."""
+    """The last answer is repeated."""
     llm = FakeLLM(["one", "two"])
     assert [(await llm.generate(question())).content for _ in range(3)] == ["one", "two", "two"]
 
@@ -79,7 +79,7 @@ async def test_an_empty_text_is_an_error_with_a_cost() -> None:
     assert caught.value.spent.prompt_tokens > 0
 
 
-async def test_a_death_costs_the_written_tokens() -> None:
+async def test_a_failure_costs_the_written_tokens() -> None:
     """`generate` raises it too."""
     with pytest.raises(LLMException) as caught:
         await FakeLLM([BrokenStream("some words")]).generate(question())

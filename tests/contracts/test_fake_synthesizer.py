@@ -1,4 +1,4 @@
-"""The scripted writer keeps the promises of the port, and the script."""
+"""The scripted writer fulfils the contract of the port, and follows its script."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class TestFakeSynthesizer(QuotingSynthesizerContract):
         tokens = []
         with pytest.raises(LLMConnectionError):
             async for part in fake.stream(SynthesisRequest("Q?", self.SOURCES, "en")):
-                tokens.append(part)  # noqa: PERF401  a comprehension would lose what came before the error
+                tokens.append(part)  # noqa: PERF401  a comprehension would lose the parts before the error
         assert tokens == [SynthesisToken(text="one "), SynthesisToken(text="two")][:fail_after]
         with pytest.raises(LLMConnectionError):
             await fake.synthesize(self.request())
 
 
 class TestSingleFlight(QuotingSynthesizerContract):
-    """The policy around a writer keeps the promises of the port."""
+    """Single flight around a writer fulfils the contract of the port."""
 
     @pytest.fixture
     def writer(self) -> SharedSynthesizer:

@@ -1,4 +1,4 @@
-"""The promises of a web search provider, kept by a named folder that is searched as the index is."""
+"""A named folder, searched like the index, fulfils the contract of a web search provider."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ class TestByWords(Folder):
 
 
 class Pages(PageReaderContract):
-    """What a folder cannot do (refuse a connection, ask for a login, stay silent) is the part of the web beside it."""
+    """Simulates what a folder cannot do (refuse a connection, require a login, stay silent) with a web provider next to
+    it.
+    """
 
     base_url: str | None = None
 

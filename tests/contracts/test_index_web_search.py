@@ -1,4 +1,4 @@
-"""The promises of a web search provider, kept by the index; and its documents as pages."""
+"""The index fulfils the contract of a web search provider, and its documents can be read as pages."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class TestIndexWebSearch(WebSearchProviderContract):
 
 class TestWhatIsShown:
     async def test_each_document_once_under_an_address_that_can_be_opened(self, provider: DocumentWebSearch) -> None:
-        """Its own where that is one, else `doc:` and its id."""
+        """The address is the document's own if it has one, and otherwise `doc:` with its id."""
         answer = await provider.search(WebSearchRequest(query="the gateway restarts"))
         assert {item.url for item in answer.results} == {
             "https://example.org/web",
@@ -115,7 +115,7 @@ class TestWhatIsShown:
         assert provider.find_document_id("https://example.org/other") is None
 
     async def test_pages(self, provider: DocumentWebSearch) -> None:
-        """One after the other, without repetition; beyond the cap the answer says why it is empty."""
+        """Pages follow each other without repetition. Beyond the limit the answer gives the reason for being empty."""
         pages = [
             await provider.search(WebSearchRequest(query="the gateway restarts", count=3, page=page)) for page in (1, 2)
         ]
@@ -125,41 +125,41 @@ class TestWhatIsShown:
         assert (far.results, [degradation.component for degradation in far.degraded]) == ((), ["documents"])
 
     async def test_ignored_parts_of_a_request_are_reported(self, provider: DocumentWebSearch) -> None:
-        """As by the folder of documents."""
+        """The report is the same as for a folder of documents."""
         answer = await provider.search(WebSearchRequest(query="gateway", freshness="oneDay", engines=("google",)))
         assert len(answer.degraded) == 2
 
     async def test_a_missing_collection_names_the_remedy(self) -> None:
-        """Searching and asking for its health alike."""
+        """Searching and the health check both name the remedy."""
         asked = over(MemoryVectorStore())
         for asking in (asked.search(WebSearchRequest(query="gateway")), asked.ping()):
             with pytest.raises(WebSearchConfigError, match="llm-platform index"):
                 await asking
 
     async def test_health(self, provider: DocumentWebSearch) -> None:
-        """It tells which collection, and fails when the store does."""
+        """The health check names the collection, and fails if the store fails."""
         assert await provider.ping() == "collection documents, by hash/64"
         with pytest.raises(WebSearchConnectionError):
             await over(MemoryVectorStore(error=VectorStoreError())).ping()
 
     async def test_neighbours_that_answer_too_are_shown(self, store: MemoryVectorStore) -> None:
-        """As one stretch of the document's text, however few documents are wanted."""
+        """Neighbouring passages are shown as one part of the document, however few documents are requested."""
         for count in (1, 4):
             answer = await over(store).search(WebSearchRequest(query="the gateway of web restarts", count=count))
             assert answer.results[0].snippet in await whole(store, answer.results[0].url)
             assert answer.results[0].snippet.startswith("The gateway of web restarts.")
 
     @pytest.mark.parametrize(("query", "found"), [("What about photosynthesis?", 0), ("Where does it restart?", 4)])
-    async def test_nearest_in_meaning_is_not_found(self, store: MemoryVectorStore, query: str, found: int) -> None:
-        """Where vectors say little, something found has to hold a telling word of the question; function words tell nothing."""
+    async def test_similar_meaning_alone_is_not_found(self, store: MemoryVectorStore, query: str, found: int) -> None:
+        """If vectors are not conclusive, a hit must contain a content word of the question."""
         retrieval = RetrievalService(EMBEDDER, store, "documents", top_k=5)
         strict = DocumentWebSearch(retrieval, needs_words=True)
         wanted = WebSearchRequest(query=query.replace("restart?", "gateway?"))
         assert len((await strict.search(wanted)).results) == found
         assert len((await over(store).search(wanted)).results) == 4
 
-    async def test_a_secret_stands_in_no_answer(self, store: MemoryVectorStore) -> None:
-        """Also one that was none when its document was indexed; nor in the page."""
+    async def test_a_secret_is_redacted_in_answers(self, store: MemoryVectorStore) -> None:
+        """This includes a secret that was configured after the document was indexed, and the document's page."""
         retrieval = RetrievalService(EMBEDDER, store, "documents", top_k=5)
         redacting = DocumentWebSearch(retrieval, redactor=Redactor(["gateway restarts"]))
         answer = await redacting.search(WebSearchRequest(query="the gateway restarts"))
@@ -168,10 +168,10 @@ class TestWhatIsShown:
         page = await DocumentPageReader(redacting).read(answer.results[0].url)
         assert "gateway restarts" not in page.text
 
-    async def test_addresses_are_not_remembered_without_end(
+    async def test_the_number_of_remembered_addresses_is_limited(
         self, provider: DocumentWebSearch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The oldest go first."""
+        """The oldest addresses are forgotten first."""
         monkeypatch.setattr(document_web_search, "MAX_SHOWN", 2)
         answer = await provider.search(WebSearchRequest(query="the gateway restarts"))
         web = [item.url for item in answer.results if item.url.startswith("https:")]
@@ -183,7 +183,7 @@ class TestWhatIsShown:
 
 class TestPages:
     async def test_the_whole_text(self, provider: DocumentWebSearch) -> None:
-        """Also of a document whose address is on the web: nothing is fetched."""
+        """The text of a document with a web address is not fetched either."""
         reader = DocumentPageReader(provider)
         answer = await provider.search(WebSearchRequest(query="the gateway restarts"))
         for item in answer.results:
@@ -198,8 +198,8 @@ class TestPages:
     @pytest.mark.parametrize(
         ("url", "error"), [("https://example.org/unseen", PageRequestError), ("doc:not-there", PageError)]
     )
-    async def test_what_is_not_there(self, provider: DocumentWebSearch, url: str, error: type[AppException]) -> None:
-        """An address that no search has shown is none of ours; one of ours may name nothing."""
+    async def test_a_missing_document(self, provider: DocumentWebSearch, url: str, error: type[AppException]) -> None:
+        """An address that no search has returned is unknown, and a known one may have been deleted."""
         reader = DocumentPageReader(provider)
         assert reader.serves(url) == url.startswith("doc:")
         with pytest.raises(error) as raised:
@@ -207,7 +207,7 @@ class TestPages:
         assert url.partition(":")[2] not in raised.value.message
 
     async def test_the_address_decides_who_reads(self, provider: DocumentWebSearch) -> None:
-        """What a search of the index has shown is read there, what is on the web alone from the web."""
+        """Addresses found by the index are read from the index, and other addresses from the web."""
         web = FakePageReader({"https://example.org/web": "From the web.", "https://example.org/other": "Other."})
         reader = RoutedPageReader(DocumentPageReader(provider), web)
         assert (await reader.read("https://example.org/web")).text == "From the web."
@@ -220,8 +220,8 @@ class TestPages:
         ("failure", "error"),
         [(VectorStoreError(), PageConnectionError), (VectorStoreConfigError("set it up"), PageConfigError)],
     )
-    async def test_a_store_that_fails(self, failure: AppException, error: type[AppException]) -> None:
-        """Is told as page errors are."""
+    async def test_a_failed_store(self, failure: AppException, error: type[AppException]) -> None:
+        """The error is a page error."""
         with pytest.raises(error):
             await DocumentPageReader(over(MemoryVectorStore(error=failure))).read("doc:a")
 
@@ -236,8 +236,8 @@ class TestPages:
         ([], ""),
     ],
 )
-def test_passages_are_put_together(parts: Sequence[tuple[int, str]], text: str) -> None:
-    """What stands in two of them stands once in the text."""
+def test_passages_are_joined(parts: Sequence[tuple[int, str]], text: str) -> None:
+    """Text in two overlapping passages occurs once in the result."""
     passages = [
         Passage(id=str(n), doc_id="a", title="A", text=text, start=start) for n, (start, text) in enumerate(parts)
     ]

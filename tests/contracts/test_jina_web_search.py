@@ -1,4 +1,4 @@
-"""Jina's search keeps the promises of the port, over answers made by hand after its reference and its public server code."""
+"""Jina's search fulfils the contract of the port, with answers written after its reference and its public server code."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ class TestJina(KeyedSearchContract):
         return {"data": [{"title": "One", "url": url, "description": ""}]}
 
     async def test_the_request_is_jinas(self) -> None:
-        """POST of JSON with a bearer key, without the pages' content; domains are operators, a language is `hl` and `gl`."""
+        """The request is a JSON POST with a bearer key, without page contents.
+
+        Domains become operators, and a language becomes `hl` and `gl`.
+        """
         request = await self.sent(count=30, page=2, domains=("python.org",), language="de-AT", sources=("news",))
         assert (request.method, request.path, request.headers["authorization"]) == ("POST", "/", f"Bearer {KEY}")
         assert (request.headers["x-respond-with"], request.headers["accept"]) == ("no-content", "application/json")
@@ -79,7 +82,7 @@ class TestJina(KeyedSearchContract):
         ],
     )
     async def test_refusals(self, handler: Handler, expected: type[AppException], words: str) -> None:
-        """A 422 is an empty result only where it says so."""
+        """A 422 is an empty result only if its text says so."""
         with pytest.raises(AppException, match=words) as caught:
             await self.outcome(handler)
         assert type(caught.value) is expected

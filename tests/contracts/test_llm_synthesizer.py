@@ -1,4 +1,4 @@
-"""A writer over a model, bare and behind its cache, keeps the promises of the port."""
+"""A writer with a model fulfils the contract of the port, with and without its cache."""
 
 from __future__ import annotations
 

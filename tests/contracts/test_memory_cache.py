@@ -1,4 +1,4 @@
-"""The cache in this process keeps the promises of the port, also as the place of local copies."""
+"""The in-process cache fulfils the contract of the port, also as a store of local copies."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class TestMemoryCache(CacheContract):
         await cache.set("c", WebSearchResponse(query="c"), 60)
         assert [key for key in "abc" if await cache.get(key)] == ["a", "c"]
 
-    async def test_expired_entries_do_not_stay(self, clock: Clock) -> None:
-        """Nobody has to ask for them: a text leaves the memory a minute after its time."""
+    async def test_expired_entries_are_removed(self, clock: Clock) -> None:
+        """Expired entries are removed within a minute, even if they are not requested."""
         cache: MemoryCache[WebSearchResponse] = MemoryCache(10, clock)
         text = WebSearchResponse(query="private")
         await cache.set("a", text, 1)
@@ -54,13 +54,13 @@ class TestLocalCopies(CacheContract):
     def cache(self, clock: Clock, shared: MemoryCache[WebSearchResponse]) -> LocalCopies[WebSearchResponse]:
         return LocalCopies(shared, MemoryCache(10, clock))
 
-    async def test_copy_outlives_its_entry_by_its_own_lifetime_at_most(
+    async def test_a_copy_expires_at_most_one_lifetime_after_its_entry(
         self,
         cache: LocalCopies[WebSearchResponse],
         shared: MemoryCache[WebSearchResponse],
         clock: Clock,
     ) -> None:
-        """Whether this process set the entry or got it: it is asked for again after LOCAL_TTL_S."""
+        """After LOCAL_TTL_S the entry is requested again, whether this process set it or read it."""
         await cache.set("own", WebSearchResponse(query="own"), 3600)
         await shared.set("other", WebSearchResponse(query="other"), 3600)
         assert await cache.get("other")

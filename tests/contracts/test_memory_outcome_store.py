@@ -1,4 +1,4 @@
-"""The store of outcomes in memory keeps the port's promises."""
+"""The in-memory outcome store fulfils the contract of the port."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.clock import Clock
 
 
 class TestMemoryOutcomeStore(OutcomeStoreContract):
-    """In one process, on a clock of its own."""
+    """A store in one process with a manual clock."""
 
     @pytest.fixture
     def store(self, clock: Clock) -> MemoryOutcomeStore:

@@ -1,4 +1,4 @@
-"""The vector store in memory keeps the promises of every store."""
+"""The in-memory vector store fulfils the contract of every store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TestMemoryVectorStore(VectorStoreContract):
 
 
 async def test_a_scripted_failure() -> None:
-    """It raises what it was given from then on, whatever is asked."""
+    """Every later call raises the given error."""
     store = MemoryVectorStore()
     await store.prepare(COLLECTION)
     store.error = VectorStoreError()

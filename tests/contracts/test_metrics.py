@@ -1,4 +1,4 @@
-"""The metrics keep the promises of the port, and their number of series is bounded."""
+"""The metrics fulfil the contract of the port, and the number of their series is limited."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TestPrometheusMetrics(MetricsContract):
         return read
 
     def test_series_are_bounded(self, metrics: PrometheusMetrics) -> None:
-        """Further label values of a metric are counted together, and none is lost."""
+        """Label values beyond the limit are counted together, and none is lost."""
         for number in range(MAX_SERIES + 50):
             metrics.count(CACHE_REQUESTS, f"cache-{number}", "hit")
         series = {key: value for key, value in samples(metrics).items() if key[0] == CACHE_REQUESTS.name}
@@ -52,7 +52,7 @@ class TestPrometheusMetrics(MetricsContract):
         assert len(text.encode()) < 20_000
 
     def test_a_gauge_without_a_value_is_absent(self, metrics: PrometheusMetrics) -> None:
-        """A gauge that is 0 from the start would say that Redis is down where there is none."""
+        """A gauge that starts at 0 would report that Redis is down although none is configured."""
         assert REDIS_UP.name not in metrics.exposition()
         metrics.set(REDIS_UP, 1)
         assert samples(metrics)[REDIS_UP.name, ()] == 1
@@ -74,7 +74,7 @@ class TestMemoryMetrics(MetricsContract):
 
 
 def test_no_metrics_has_no_exposition_and_checks_labels() -> None:
-    """The default collects nothing, and a wrong call fails in every test."""
+    """By default nothing is collected, and a wrong call fails in every test."""
     NO_METRICS.count(CACHE_REQUESTS, "search", "hit")
     assert NO_METRICS.exposition() == ""
     with pytest.raises(ValueError, match="label"):
@@ -108,5 +108,5 @@ def test_all_metrics_together() -> None:
 
 
 def test_every_metric_is_in_the_tables() -> None:
-    """A metric that is declared and named in no table would be counted and never shown."""
+    """A metric that is missing in the tables would be counted but never shown."""
     assert {value for value in vars(declared).values() if isinstance(value, Metric)} == set(METRICS)

@@ -1,4 +1,6 @@
-"""Services of OpenAI's embedding protocol keep the promises of every embedder, and fail in words of ours."""
+"""Services with OpenAI's embedding protocol fulfil the contract of every embedder, and their failures have our
+messages.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ HASH = HashEmbedder()
 
 
 async def vectors(exchange: Exchange) -> None:
-    """A service that works: vectors of any length, in any order."""
+    """A working service that returns vectors of any length, in any order."""
     texts = exchange.json["input"]
     found = await HASH.embed(texts)
     rows = [
@@ -133,7 +135,7 @@ async def test_a_long_text_is_cut(service: Loopback) -> None:
     ],
 )
 async def test_failures_name_the_remedy(handler: Handler, kind: type[AppException], words: str, tries: int) -> None:
-    """Nothing that the service sent; temporary ones are retried."""
+    """The message contains nothing that the service sent. Temporary failures are retried."""
     waits: list[float] = []
     async with serving(handler) as loopback:
         with pytest.raises(kind, match=words) as raised:
@@ -144,7 +146,7 @@ async def test_failures_name_the_remedy(handler: Handler, kind: type[AppExceptio
 
 
 async def test_a_refused_connection_names_the_setting() -> None:
-    """Of the address."""
+    """The setting is the service's address."""
     with pytest.raises(EmbeddingError, match="EMBEDDING_BASE_URL"):
         await an_embedder("http://127.0.0.1:9").embed(["a text"])
 
@@ -209,8 +211,8 @@ async def test_missing_settings_are_reported_at_the_call(options: dict[str, Any]
 
 
 @pytest.mark.parametrize("key", ["schlüssel", "two\nlines", " blank"])
-async def test_a_key_that_no_header_can_hold_is_named_by_its_setting(service: Loopback, key: str) -> None:
-    """Without the key, when a text is embedded and not when the embedder is built."""
+async def test_a_key_that_is_invalid_in_a_header_is_named_by_its_setting(service: Loopback, key: str) -> None:
+    """The message does not contain the key. It is raised when a text is embedded, not when the embedder is built."""
     embedder = OpenAIEmbedder(EmbeddingConnection("openai", "m", service.url, api_key=key))
     with pytest.raises(EmbeddingConfigError, match="EMBEDDING_API_KEY") as raised:
         await embedder.embed(["text"])

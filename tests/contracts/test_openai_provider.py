@@ -1,4 +1,4 @@
-"""OpenAIProvider keeps the promises of the port against a service on loopback, whatever its kind."""
+"""OpenAIProvider fulfils the contract of the port with a service on loopback, for every kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOBODY_LISTENS = "http://127.0.0.1:9/v1"
 
 
 class BothWays(ChatServer):
-    """Streams to who asks for a stream, else answers at once."""
+    """Streams if the request asks for a stream, and otherwise answers at once."""
 
     async def _send(self, reply: Reply, writer) -> None:  # type: ignore[no-untyped-def]
         await super()._send(spoken() if self.asked[-1].body.get("stream") else answer(), writer)

@@ -44,7 +44,7 @@ async def respond(ip: str, port: int, host: str, target: str) -> Any:
 
 
 class Kept(PageReaderContract):
-    """Each address of the site stands for one promise."""
+    """Each address of the site tests one rule of the contract."""
 
     @pytest.fixture
     def reader(self) -> IPageReader:
@@ -102,7 +102,7 @@ def jina_text(title: str, text: str, *more: str) -> bytes:
 
 
 async def jina(exchange: Exchange) -> None:
-    """A server that speaks like r.jina.ai."""
+    """A server with the interface of r.jina.ai."""
     page = exchange.path.rpartition("/")[2]
     if page == "silent":
         await exchange.reader.read()

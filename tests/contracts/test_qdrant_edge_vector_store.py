@@ -1,4 +1,4 @@
-"""The embedded vector store keeps the promises of every store, and those of its own: one writes, many read."""
+"""The embedded vector store fulfils the contract of every store, and allows one writer with many readers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TestQdrantEdge(VectorStoreContract):
 
 
 async def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The remedy is the line to type, and what works without the package."""
+    """The message has the install command, and says what works without the package."""
     monkeypatch.setitem(sys.modules, "qdrant_edge", None)
     store = QdrantEdgeVectorStore(tmp_path)
     for asking in (store.prepare(COLLECTION), store.search(COLLECTION_NAME, "x", None, {}, 1)):
@@ -50,7 +50,7 @@ async def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("damage", ["current", "segments", "config"])
 async def test_damaged_files(damage: str, tmp_path: Path) -> None:
-    """An index that cannot be read is an error with a remedy, never an empty one."""
+    """An unreadable index is an error with a remedy, never an empty index."""
     store = QdrantEdgeVectorStore(tmp_path)
     await store.prepare(COLLECTION)
     await store.finish(COLLECTION_NAME)
@@ -70,7 +70,7 @@ async def test_damaged_files(damage: str, tmp_path: Path) -> None:
 
 
 async def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
-    """What the file system refuses is told with its reason."""
+    """An error of the file system is reported with its reason."""
     (tmp_path / "index").write_text("")
     store = QdrantEdgeVectorStore(tmp_path / "index")
     with pytest.raises(VectorStoreError, match="data folder"):
@@ -79,7 +79,7 @@ async def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
 
 
 async def test_replacing_again_and_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What was replaced does not pile up: the shard is written anew without it."""
+    """Replaced passages do not accumulate, because the shard is rewritten without them."""
     store = QdrantEdgeVectorStore(tmp_path)
     passages = [
         EmbeddedPassage(Passage(id=str(uuid5(NAMESPACE_URL, str(n))), doc_id="a", title="", text=f"word{n}"), None)
@@ -102,7 +102,7 @@ async def test_replacing_again_and_again(tmp_path: Path, caplog: pytest.LogCaptu
 
 
 async def test_cancelled_caller_does_not_affect_others(tmp_path: Path) -> None:
-    """The work that was begun ends; the next call is served as ever."""
+    """The started work is completed, and the next call works as usual."""
     store = QdrantEdgeVectorStore(tmp_path)
     await store.prepare(COLLECTION)
     for _ in range(20):

@@ -1,5 +1,5 @@
-"""The store on a Qdrant server keeps the promises of every store: on the client's own stand-in, and on a real server when
-QDRANT_TEST_URL names one.
+"""The store on a Qdrant server fulfils the contract of every store: with the client's in-memory mode, and with a real
+server if QDRANT_TEST_URL is set.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect i
 
 
 def client_in_memory() -> AsyncQdrantClient:
-    """Return the stand-in. Its package takes half a second to import, so processes that only collect these tests do not."""
+    """Return an in-memory client.
+
+    Importing the package takes half a second, so processes that only collect these tests do not import it.
+    """
     from qdrant_client import AsyncQdrantClient
 
     return AsyncQdrantClient(":memory:")
@@ -56,7 +59,7 @@ async def client() -> AsyncIterator[AsyncQdrantClient]:
 
 
 class TestQdrantInMemory(VectorStoreContract):
-    """It looks through all documents to replace one, so a page is smaller here, and many are fewer."""
+    """Replacing a document scans all documents in memory, so pages are smaller and "many" is fewer."""
 
     many = 110
 
@@ -74,7 +77,7 @@ class TestQdrantInMemory(VectorStoreContract):
 
 
 class TestTracedQdrant(TestQdrantInMemory):
-    """The same with a span around each call of the client."""
+    """The same contract with a span around each call of the client."""
 
     @pytest.fixture
     def store(self, client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> QdrantVectorStore:
@@ -84,7 +87,7 @@ class TestTracedQdrant(TestQdrantInMemory):
 
 
 async def test_calls_are_spans(client: AsyncQdrantClient) -> None:
-    """Each has the name of the client's method, and nothing of what is searched."""
+    """Each span has the name of the client's method, and contains nothing of the search."""
     store = QdrantVectorStore("http://localhost:6333", client=client)
     await store.prepare(COLLECTION)
     with tracing() as ended:
@@ -98,7 +101,7 @@ async def test_calls_are_spans(client: AsyncQdrantClient) -> None:
 
 
 async def test_client_is_imported_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The import takes a second or more: other requests and the deadlines of other checks do not wait for it."""
+    """The import takes a second or more, and must not delay other requests or the deadlines of other checks."""
     threads: list[int] = []
     monkeypatch.setattr(qdrant_vector_store, "_load_client", lambda: threads.append(threading.get_ident()))
     async with serving(reply(503)) as server:
@@ -132,7 +135,7 @@ def a_store(url: str, timeout: float = 5.0) -> QdrantVectorStore:
     ],
 )
 async def test_failures(handler: Handler, kind: type[AppException], words: str) -> None:
-    """Each says its remedy and nothing that the server sent; none is an empty answer."""
+    """Each error has its remedy and contains nothing that the server sent. No failure is an empty answer."""
     import qdrant_client  # noqa: F401  the import would count against the deadline of the first call
 
     async with serving(handler) as loopback:
@@ -149,8 +152,8 @@ async def test_failures(handler: Handler, kind: type[AppException], words: str) 
             await store.aclose()
 
 
-async def test_nobody_there() -> None:
-    """A server that does not run is told by the setting of its address, and may be there the next time."""
+async def test_the_server_is_unavailable() -> None:
+    """The message names the setting of the address. The server may be available at the next call."""
     store = a_store("http://127.0.0.1:9")
     with pytest.raises(VectorStoreError, match="QDRANT_URL") as raised:
         await store.search("x", "a", None, {}, 1)
@@ -158,21 +161,21 @@ async def test_nobody_there() -> None:
     await store.aclose()
 
 
-async def test_no_address() -> None:
-    """What cannot be an address is told before anything is sent."""
+async def test_an_invalid_address() -> None:
+    """An invalid address is reported before anything is sent."""
     with pytest.raises(VectorStoreConfigError, match="QDRANT_URL"):
         await a_store("http://[::bad").describe("x")
 
 
 async def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The remedy is the line to type."""
+    """The message has the install command."""
     monkeypatch.setitem(sys.modules, "qdrant_client", None)
     with pytest.raises(VectorStoreConfigError, match=r'pip install "llm-platform\[qdrant\]"'):
         await a_store("http://127.0.0.1:9").describe("x")
 
 
-async def test_a_collection_of_somebody_else(client: AsyncQdrantClient) -> None:
-    """A collection that we did not make is neither read nor written."""
+async def test_a_collection_of_another_program(client: AsyncQdrantClient) -> None:
+    """A collection of another program is neither read nor written."""
     await client.create_collection(COLLECTION_NAME, vectors_config={})
     store = QdrantVectorStore("http://localhost:6333", client=client)
     for asking in (
@@ -188,7 +191,10 @@ async def test_a_collection_of_somebody_else(client: AsyncQdrantClient) -> None:
 async def test_a_collection_whose_creation_was_interrupted_is_finished(
     client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """As by Ctrl-C, or a server that stops. Until then it does not exist, and it is not somebody else's."""
+    """The creation may be interrupted by Ctrl-C or a stopping server.
+
+    Until it is finished, the collection does not exist, and does not count as another program's.
+    """
 
     async def end(*_: Any, **__: Any) -> None:
         raise asyncio.CancelledError
@@ -211,7 +217,7 @@ async def test_a_collection_whose_creation_was_interrupted_is_finished(
 async def test_collection_recreated_by_another_process(
     client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A collection that another machine made anew is read by its new facts after a while."""
+    """After a while, a collection that another machine created again is read with its new metadata."""
     store = QdrantVectorStore("http://localhost:6333", client=client)
     await store.prepare(COLLECTION)
     await store.search(COLLECTION_NAME, "x", None, {}, 1)
@@ -227,8 +233,9 @@ async def test_collection_recreated_by_another_process(
 async def test_no_reader_misses_a_document_that_is_replaced(
     client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """Between any two steps of the server it is found in one form or in both, and list_documents; the old form goes in the same
-    request in which the last of the new one comes.
+    """Between any two steps of a replacement, the document is found and listed in its old or new form, or in both.
+
+    The request that adds the last new passage removes the old form.
     """
     store = QdrantVectorStore("http://localhost:6333", client=client)
     await store.prepare(COLLECTION)
@@ -250,8 +257,8 @@ async def test_no_reader_misses_a_document_that_is_replaced(
     assert len(await store.passages(COLLECTION_NAME, "a")) == count
 
 
-async def test_a_writer_that_dies_half_way(client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document that was not replaced to the end counts as changed: nobody takes the mixture for the new form."""
+async def test_a_writer_that_is_killed_half_way(client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document whose replacement was interrupted counts as changed, so the mixture is never used as its new form."""
     from qdrant_client.http.exceptions import ResponseHandlingException
 
     store = QdrantVectorStore("http://localhost:6333", client=client)
@@ -279,7 +286,7 @@ def a_passage(text: str) -> EmbeddedPassage:
 
 
 async def test_its_own_client_is_closed() -> None:
-    """What it opened it closes; what it was given stays open."""
+    """The store closes the client that it created, and leaves a given client open."""
     async with serving(json_reply({"result": {"exists": False}, "status": "ok", "time": 0.0})) as loopback:
         store = a_store(loopback.url)
         assert await store.describe("x") is None
@@ -295,7 +302,7 @@ async def test_its_own_client_is_closed() -> None:
 @pytest.mark.live
 @pytest.mark.live_qdrant
 class TestQdrantServer(VectorStoreContract):
-    """On a real server, when QDRANT_TEST_URL names one; its two collections are removed afterwards."""
+    """Runs on a real server if QDRANT_TEST_URL is set, and removes its two collections afterwards."""
 
     @pytest.fixture
     async def store(self) -> AsyncIterator[QdrantVectorStore]:
@@ -305,7 +312,7 @@ class TestQdrantServer(VectorStoreContract):
             os.environ["QDRANT_TEST_URL"], api_key=os.environ.get("QDRANT_TEST_API_KEY"), check_compatibility=False
         )
         for name in (COLLECTION_NAME, "other"):
-            if await client.collection_exists(name):  # somebody's data: it is not ours to remove
+            if await client.collection_exists(name):  # data of somebody else must not be removed
                 pytest.fail(f"the server holds a collection {name!r}, which these tests would replace: remove it first")
         yield QdrantVectorStore("", client=client)
         for name in (COLLECTION_NAME, "other"):
@@ -326,7 +333,7 @@ class TestQdrantServer(VectorStoreContract):
 
 
 class Failing:
-    """A client whose server answers with something that no method expects."""
+    """A client whose server returns something unexpected."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -353,7 +360,7 @@ def rare_failures() -> Iterator[tuple[Exception, type[AppException], str]]:
 
 @for_each("error, kind, words", rare_failures)
 async def test_rare_failures(error: Exception, kind: type[AppException], words: str) -> None:
-    """Whatever the client raises is an error of ours."""
+    """Any exception of the client becomes an error of the store."""
     store = QdrantVectorStore("", client=cast("AsyncQdrantClient", Failing(error)))
     with pytest.raises(kind, match=words):
         await store.describe("x")

@@ -1,4 +1,4 @@
-"""The rate limiter in this process keeps the promises of the port, in bounded memory."""
+"""The in-process rate limiter fulfils the contract of the port with limited memory."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class TestSqliteResearchJobStore(ResearchJobStoreContract):
 
 
 async def test_two_processes_share_a_file(tmp_path: Path) -> None:
-    """What one store adds, another one on the same file claims; a file is made by the first research only."""
+    """One store claims what another store on the same file has added. The first research creates the file."""
     file = tmp_path / "researches.sqlite3"
     one, other = SqliteResearchJobStore(file, TTL_DAYS), SqliteResearchJobStore(file, TTL_DAYS)
     assert await one.claim("x", 60.0) is None
@@ -66,7 +66,7 @@ async def test_two_processes_share_a_file(tmp_path: Path) -> None:
 
 
 async def test_a_file_of_the_first_version_is_read(tmp_path: Path) -> None:
-    """Its research runs are there and can be run; several processes may open it at once."""
+    """Its research runs can be listed and executed, and several processes may open it at once."""
     file = tmp_path / "researches.sqlite3"
     statements = [
         statement.format(number="INTEGER PRIMARY KEY AUTOINCREMENT").replace("llm_platform.", "")
@@ -88,8 +88,10 @@ async def test_a_file_of_the_first_version_is_read(tmp_path: Path) -> None:
 
 
 async def test_a_server_of_a_version_before_threads_shares_the_file(tmp_path: Path) -> None:
-    """It goes on storing runs while servers are replaced, by its statement as recorded here. Each is a thread of its own, and
-    deleting one deletes no other; nothing of a run is left that was removed while its events were written.
+    """An old server stores runs during an upgrade, with its statement as recorded here.
+
+    Each run is its own thread and is deleted alone. Nothing remains of a run that was removed while its events were
+    written.
     """
     file = tmp_path / "researches.sqlite3"
     store = SqliteResearchJobStore(file, TTL_DAYS)
@@ -107,7 +109,7 @@ async def test_a_server_of_a_version_before_threads_shares_the_file(tmp_path: Pa
 
 
 async def test_an_open_file_of_a_newer_version_is_not_written(tmp_path: Path) -> None:
-    """A server that was not replaced yet refuses, from the first call after another one has changed the file."""
+    """An old server refuses writes from the first call after a newer one has changed the file."""
     file = tmp_path / "researches.sqlite3"
     store = SqliteResearchJobStore(file, TTL_DAYS)
     await store.add(new_job("a"), MANY)
@@ -122,7 +124,7 @@ async def test_an_open_file_of_a_newer_version_is_not_written(tmp_path: Path) ->
 
 
 async def test_a_run_is_removed_while_its_events_are_written(tmp_path: Path) -> None:
-    """By another process, at any moment: no event is left."""
+    """Another process removes the run at any moment, and no event is left."""
     file = tmp_path / "researches.sqlite3"
     here, there = SqliteResearchJobStore(file, TTL_DAYS), SqliteResearchJobStore(file, TTL_DAYS)
     for name in "abcd":
@@ -145,7 +147,7 @@ async def test_a_run_is_removed_while_its_events_are_written(tmp_path: Path) -> 
 
 
 async def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
-    """A file of a newer version, and one that is no database, are errors that name the file."""
+    """The error names the file, for a newer version and for a file that is no database."""
     newer, broken = tmp_path / "newer.sqlite3", tmp_path / "broken.sqlite3"
     with sqlite3.connect(newer) as connection:
         connection.execute("PRAGMA user_version = 99")

@@ -1,4 +1,7 @@
-"""The stores on disk and in memory keep the promises of the port; the one that keeps nothing keeps what it can."""
+"""The stores on disk and in memory fulfil the contract of the port.
+
+The store that keeps nothing fulfils its applicable part.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ class TestMemoryResearchStore(ResearchStoreContract):
 
 
 async def test_an_entry_from_the_future_expires_in_time(clock: Clock, tmp_path: Path) -> None:
-    """An archive of a machine whose clock is ahead is imported; its entries do not outlive those of this one."""
+    """An archive from a machine with a fast clock is imported, and its entries do not outlive those of this machine."""
     ahead = MemoryResearchStore(TTL_DAYS, Clock(clock.now + 1000 * DAY_S))
     here = DiskResearchStore(tmp_path / "store", TTL_DAYS, clock)
     await ahead.put(TOPIC, "docs", "key", sample_page("https://example.org", "text"))
@@ -52,7 +55,7 @@ async def test_an_entry_from_the_future_expires_in_time(clock: Clock, tmp_path: 
 
 
 async def test_both_kinds_read_each_others_archives(clock: Clock, tmp_path: Path) -> None:
-    """An archive does not tell which kind of store wrote it."""
+    """An archive does not depend on the kind of store."""
     disk, memory = DiskResearchStore(tmp_path / "store", TTL_DAYS, clock), MemoryResearchStore(TTL_DAYS, clock)
     await memory.put(TOPIC, "docs", "a", sample_page("https://example.org", "x"))
     await memory.export(tmp_path / "x.zip")
@@ -62,8 +65,8 @@ async def test_both_kinds_read_each_others_archives(clock: Clock, tmp_path: Path
     assert await memory.get(TOPIC, "docs", "a", Page) == sample_page("https://example.org", "x")
 
 
-async def test_the_store_that_is_none(tmp_path: Path) -> None:
-    """It takes everything and has nothing; what it cannot do names the setting."""
+async def test_the_store_that_keeps_nothing(tmp_path: Path) -> None:
+    """The store accepts and returns nothing. Unsupported calls name the setting."""
     store = NoResearchStore()
     await store.put(TOPIC, "docs", "a", sample_page("https://example.org", "x"))
     assert await store.get(TOPIC, "docs", "a", Page) is None

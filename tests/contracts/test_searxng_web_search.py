@@ -1,4 +1,4 @@
-"""SearXNG keeps the promises of the port, over recordings and, on demand, over a live instance (SEARXNG_TEST_URL)."""
+"""SearXNG fulfils the contract of the port with recordings, and with a live instance if SEARXNG_TEST_URL is set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every sentence encoder keeps the promises of the port: the fake one, and the one in the extra `meaning`."""
+"""Every sentence encoder fulfils the contract of the port: the fake, and the one of the extra `meaning`."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class TestUniversalSentenceEncoder(SentenceEncoderContract):
         await encoder.aclose()
         sentence_encoder._load.cache_clear()
 
-    async def test_another_language_is_near_too(self, encoder: UniversalSentenceEncoder) -> None:
-        """What a German sentence says is nearer to an English question than another German sentence."""
+    async def test_another_language_is_close_too(self, encoder: UniversalSentenceEncoder) -> None:
+        """A German sentence with the answer is closer to an English question than another German sentence."""
         near, far = await encoder.measure_closeness(
             "How many days of holiday do employees have?",
             ["Die Mitarbeiter haben dreißig Tage Urlaub im Jahr.", "Die Heizung wird im Oktober eingeschaltet."],

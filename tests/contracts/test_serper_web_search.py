@@ -1,4 +1,4 @@
-"""Serper keeps the promises of the port, over answers made by hand after its playground."""
+"""Serper fulfils the contract of the port, with answers written after its playground."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TestSerper(KeyedSearchContract):
         return {"organic": [{"title": "One", "link": url, "snippet": ""}]}
 
     async def test_the_request_is_serpers(self) -> None:
-        """The key in its own header; domains are operators of the query, a language tag is `hl` and `gl`."""
+        """The key is in a header. Domains become operators of the query, and a language tag becomes `hl` and `gl`."""
         request = await self.sent(count=3, page=2, domains=("python.org", "-a.example"), language="zh-TW")
         assert (request.method, request.path, request.headers["x-api-key"]) == ("POST", "/search", KEY)
         assert request.json == {
@@ -89,12 +89,12 @@ class TestSerper(KeyedSearchContract):
         ],
     )
     async def test_an_age_limit_is_googles(self, fields: dict[str, Any], tbs: str | None) -> None:
-        """A span that ends now, or a range of days in American order."""
+        """The limit becomes Google's age or its range of days in American order."""
         assert (await self.sent(**fields)).json.get("tbs") == tbs
 
     @for_each(("kind", "path"), [("web", "/search"), ("news", "/news"), ("academic", "/scholar")])
     async def test_each_kind_has_its_own_search(self, kind: str, path: str) -> None:
-        """At its own path."""
+        """Each kind has its own path."""
         assert (await self.sent(sources=(kind,))).path == path
 
     async def test_an_answer_is_read(self) -> None:
@@ -106,7 +106,7 @@ class TestSerper(KeyedSearchContract):
         assert (news.title, news.site_name, news.published_date) == ("Python 3.15", "News", None)
 
     async def test_a_paper_has_its_year(self) -> None:
-        """Its age cannot be limited."""
+        """The age of papers cannot be limited."""
         answer = await self.outcome(json_reply({"organic": [PAPER]}), sources=("academic",), time_range="year")
         (paper,) = answer.results
         assert (paper.published_date, paper.site_name) == ("2017", PAPER["publicationInfo"])
@@ -129,7 +129,7 @@ class TestSerper(KeyedSearchContract):
         ],
     )
     async def test_refusals(self, handler: Handler, expected: type[AppException], words: str) -> None:
-        """An unknown key is 403, used up credits are a 400 that says so."""
+        """An unknown key is a 403, and used-up credits are a 400 with a message."""
         with pytest.raises(AppException, match=words) as caught:
             await self.outcome(handler)
         assert type(caught.value) is expected

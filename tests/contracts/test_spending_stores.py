@@ -1,4 +1,4 @@
-"""SQLite as a store of spending."""
+"""SQLite as a spending store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_damaged_file_is_an_error(tmp_path: Path) -> None:
 
 
 async def test_file_belongs_to_its_owner(tmp_path: Path) -> None:
-    """Labels of API keys are nobody else's business."""
+    """Only the owner can read the labels of the API keys."""
     file = tmp_path / "data" / "spending.sqlite3"
     await SqliteSpendingStore(file).add("2026-01-31", {"all": 1.0}, {})
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)

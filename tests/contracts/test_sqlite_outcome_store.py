@@ -1,4 +1,4 @@
-"""The store of outcomes in a file keeps the port's promises."""
+"""The outcome store in a file fulfils the contract of the port."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOut
 
 
 class TestSqliteOutcomeStore(OutcomeStoreContract):
-    """In a folder that does not exist yet, on a clock of its own."""
+    """A store in a new folder with a manual clock."""
 
     @pytest.fixture
     async def store(self, tmp_path: Path, clock: Clock) -> AsyncIterator[SqliteOutcomeStore]:

@@ -1,4 +1,4 @@
-"""The embedded store without a package keeps the promises of every store, and one of its own: one writes, many read."""
+"""The embedded store without extras fulfils the contract of every store, and allows one writer with many readers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TestSqliteInMemory(VectorStoreContract):
     @pytest.fixture
     def open_again(self, store: SqliteMemoryVectorStore) -> OpenAgain:
         async def again() -> SqliteMemoryVectorStore:
-            return store  # no other one has its data
+            return store  # no other store has the same data
 
         return again
 
@@ -76,10 +76,10 @@ async def test_a_store_in_memory_writes_no_file(tmp_path: Path, monkeypatch: pyt
     await store.aclose()
 
 
-async def test_one_writes_and_others_read_what_was_finished(
+async def test_one_writes_and_others_read_finished_changes(
     open_again: OpenAgain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second writer is told to wait, a reader sees nothing half done, and what was not finished is gone at the end."""
+    """A second writer is told to wait. A reader sees only complete changes, and unfinished changes are gone at the end."""
     monkeypatch.setattr(sqlite_vector_store, "BUSY_S", 0.0)
     writer, other = await open_again(), await open_again()
     await fill_store(writer)
@@ -95,7 +95,7 @@ async def test_one_writes_and_others_read_what_was_finished(
 
 
 async def test_a_removed_collection_is_not_there(tmp_path: Path, open_again: OpenAgain) -> None:
-    """Somebody may clear the data folder while we run."""
+    """The data folder may be cleared while the program runs."""
     store = await open_again()
     await fill_store(store)
     await store.finish(COLLECTION_NAME)
@@ -107,7 +107,7 @@ async def test_a_removed_collection_is_not_there(tmp_path: Path, open_again: Ope
 
 
 async def test_a_damaged_file_is_an_error(tmp_path: Path, open_again: OpenAgain) -> None:
-    """Never an empty index; and what it says is no path."""
+    """A damaged file is never an empty index. The message contains no path."""
     (tmp_path / "index" / COLLECTION_NAME).mkdir(parents=True)
     (tmp_path / "index" / COLLECTION_NAME / FILE).write_bytes(b"no database" * 1000)
     with pytest.raises(VectorStoreError, match="index again") as raised:
@@ -115,8 +115,8 @@ async def test_a_damaged_file_is_an_error(tmp_path: Path, open_again: OpenAgain)
     assert str(tmp_path) not in raised.value.message
 
 
-async def test_removed_document_leaves_nothing(tmp_path: Path, open_again: OpenAgain) -> None:
-    """Whatever stood in it: neither words nor filters of a passage that is gone."""
+async def test_a_removed_document_leaves_no_data(tmp_path: Path, open_again: OpenAgain) -> None:
+    """Neither words nor filters of a removed passage remain."""
     store = await open_again()
     await store.prepare(COLLECTION)
     for _ in range(2):
@@ -133,7 +133,7 @@ async def test_removed_document_leaves_nothing(tmp_path: Path, open_again: OpenA
 async def test_a_locked_file_is_not_damaged(
     tmp_path: Path, open_again: OpenAgain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the lock. Nobody is told to index again."""
+    """The error names the lock and does not suggest to index again."""
     monkeypatch.setattr(sqlite_vector_store, "BUSY_S", 0.0)
     store = await open_again()
     await fill_store(store)
@@ -147,7 +147,7 @@ async def test_a_locked_file_is_not_damaged(
 
 
 async def test_a_read_only_file_is_not_damaged(open_again: OpenAgain, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is searched, and a writer is told to look at the folder."""
+    """The file can be searched. A write reports the permissions of the folder."""
     store = await open_again()
     await fill_store(store)
     await store.finish(COLLECTION_NAME)
@@ -165,7 +165,7 @@ async def test_a_read_only_file_is_not_damaged(open_again: OpenAgain, monkeypatc
 
 
 class ReadOnlyFolder(sqlite3.Connection):
-    """A connection to a file in a folder without the right to write, which root cannot have."""
+    """Simulates a connection to a file in a read-only folder, which root cannot have."""
 
     def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
         if "journal_mode" in statement:
@@ -176,7 +176,7 @@ class ReadOnlyFolder(sqlite3.Connection):
 
 
 async def test_a_read_only_folder_is_searched(open_again: OpenAgain, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was finished is found, also what was finished later, and a writer is told to look at the folder."""
+    """Finished changes are found, including later ones. A write reports the permissions of the folder."""
     writer = await open_again()
     await fill_store(writer)
     await writer.finish(COLLECTION_NAME)
@@ -193,14 +193,14 @@ async def test_a_read_only_folder_is_searched(open_again: OpenAgain, monkeypatch
     await put_document(writer, "birds", "birds sing")
     await writer.finish(COLLECTION_NAME)
     monkeypatch.setattr(sqlite3, "connect", lambda *file, **options: connect(*file, **options, factory=ReadOnlyFolder))
-    with pytest.raises(VectorStoreUnavailableError):  # a log with changes is there
+    with pytest.raises(VectorStoreUnavailableError):  # the write-ahead log has changes
         await (await open_again()).search(COLLECTION_NAME, "birds", None, {}, 1)
     await writer.aclose()
     assert (await store.search(COLLECTION_NAME, "birds", None, {}, 1))[0].passage.doc_id == "birds"
 
 
 async def test_a_full_disk_is_not_damage(open_again: OpenAgain) -> None:
-    """What was finished before can be read, and the next write goes on when there is room."""
+    """Earlier changes can be read, and the next write succeeds when there is space."""
     store = await open_again()
     await fill_store(store)
     await store.finish(COLLECTION_NAME)
@@ -223,8 +223,8 @@ async def test_a_full_disk_is_not_damage(open_again: OpenAgain) -> None:
     assert [passage.text for passage in await store.passages(COLLECTION_NAME, "cats")] == ["one passage"]
 
 
-async def test_documents_of_a_failed_write_stay_as_they_were(open_again: OpenAgain) -> None:
-    """All of them, also if the run commits afterwards what it had written before."""
+async def test_documents_of_a_failed_write_are_unchanged(open_again: OpenAgain) -> None:
+    """The documents of the failed write are unchanged, even if the run later commits its earlier writes."""
     store = await open_again()
     await fill_store(store)
     await put_document(store, "birds", "birds sing")
@@ -250,7 +250,7 @@ async def test_documents_of_a_failed_write_stay_as_they_were(open_again: OpenAga
 
 
 async def test_filters_may_have_as_many_values_as_the_contract_allows(open_again: OpenAgain) -> None:
-    """However few placeholders this build of SQLite takes in a statement."""
+    """The number of placeholders that this build of SQLite accepts does not matter."""
     store = await open_again()
     await fill_store(store)
     collection = cast("SqliteCollection", store._get_collection(COLLECTION_NAME))

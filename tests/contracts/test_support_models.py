@@ -1,4 +1,4 @@
-"""Every support model keeps the promises of the port: the fake one, and the one in the package."""
+"""Every support model fulfils the contract of the port: the fake, and the one of the package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from modules.llm_platform.infrastructure.models.support.onnx_support_model impor
 GERMAN = "Sonntags bleibt die Waschküche geschlossen. Schäden meldet man dem Hausmeister, Herrn Kowalski."
 FRENCH = "La buanderie reste fermée le dimanche. Les dégâts sont à signaler au concierge, M. Kowalski."
 RUSSIAN = "По воскресеньям прачечная закрыта. О поломках следует сообщать дворнику, господину Ковальскому."
-# More than what the eight-bit arithmetic of another processor changes.
+# Larger than the differences of eight-bit arithmetic between processors.
 SURE_BY = 0.5
 READ_IN_OTHER_LANGUAGES = [
     ("Am letzten Tag der Woche kann niemand dort Wäsche waschen.", "Die Waschküche ist nur sonntags geöffnet.", GERMAN),
@@ -63,14 +63,17 @@ class TestOnnxSupportModel(SupportModelContract):
     def test_damaged_weights_say_how_to_mend_them(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, release: Release
     ) -> None:
-        """In the package, whose weights must be as released."""
+        """The weights are part of the package and must be unchanged."""
         monkeypatch.setattr(onnx_support_model, "__file__", str(tmp_path / "onnx_support_model.py"))
         (tmp_path / release.weights).write_bytes(content)
         with pytest.raises(SupportModelError, match="pip install --force-reinstall llm-platform"):
             onnx_support_model._load(tmp_path, release)
 
     def test_the_runtime_keeps_no_device_id_and_sends_no_telemetry(self, tmp_path: Path) -> None:
-        """In a process of its own, since the runtime decides at its first import. It would upload what it writes here."""
+        """The runtime decides at its first import whether to write a device id, so the test uses a new process.
+
+        It would upload what it writes here.
+        """
         code = f"""
 import asyncio
 from {onnx_support_model.__name__} import OnnxSupportModel
@@ -84,8 +87,8 @@ asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 174
         )
         assert list(tmp_path.rglob("*")) == []
 
-    async def test_the_model_reads_other_words(self, model: OnnxSupportModel) -> None:
-        """It tells a paraphrase from a sentence about the same things that the passage does not say."""
+    async def test_the_model_recognises_paraphrases(self, model: OnnxSupportModel) -> None:
+        """The model distinguishes a paraphrase from a sentence on the same topic that the passage does not support."""
         passage = "Employees may work remotely on up to two days a week, provided that their manager agrees."
         said, unsaid = await model.score(
             [
@@ -95,8 +98,8 @@ asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 174
         )
         assert said > unsaid
 
-    async def test_both_encoders_read_what_the_first_leaves_open(self, model: OnnxSupportModel) -> None:
-        """Their mean counts. A claim that the encoder of English finds clearly is not read again."""
+    async def test_both_encoders_read_undecided_claims(self, model: OnnxSupportModel) -> None:
+        """The score is the mean of both. A claim that the English encoder finds clearly supported is not read again."""
         passage = "Employees may work remotely on up to two days a week, provided that their manager agrees."
         found = ("With the manager's consent, staff can do their jobs from elsewhere two days per week.", passage)
         left_open = ("Without the consent of their manager, nobody may work from home.", passage)
@@ -110,6 +113,6 @@ asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 174
     async def test_the_model_reads_other_languages(
         self, model: OnnxSupportModel, said: str, unsaid: str, passage: str
     ) -> None:
-        """A paraphrase and a sentence with the words of the passage, in one language and across two."""
+        """This covers a paraphrase and a sentence with the words of the passage, in one language and across two."""
         first, second = await model.score([(said, passage), (unsaid, passage)], is_english=False)
         assert first > second + SURE_BY

@@ -1,4 +1,4 @@
-"""Tavily keeps the promises of the port, over answers made by hand after its reference."""
+"""Tavily fulfils the contract of the port, with answers written after its reference."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TestTavily(KeyedSearchContract):
         return {"results": [{"title": "One", "url": url, "content": "", "score": 1}]}
 
     async def test_the_request_is_tavilys(self) -> None:
-        """POST to its one path with a bearer key; an age limit is a span or two dates."""
+        """The request is a POST with a bearer key. An age limit becomes a span or two dates."""
         request = await self.sent(count=3, domains=("python.org", "-a.example"), time_range="week")
         assert (request.method, request.path) == ("POST", "/search")
         assert request.headers["authorization"] == f"Bearer {KEY}"
@@ -72,14 +72,14 @@ class TestTavily(KeyedSearchContract):
         assert "time_range" not in body
 
     async def test_an_answer_is_read(self) -> None:
-        """A date of the news becomes ISO 8601."""
+        """The date of a news item becomes ISO 8601."""
         first, second = (await self.outcome(self.answers[0])).results
         assert (first.snippet, first.score) == ("asyncio is a library to write concurrent code.", 0.91)
         assert (first.published_date, second.published_date) == ("2026-03-31T10:00:00+00:00", None)
 
     @for_each("handler", [json_reply({"detail": {"error": "exceeds"}}, status=status) for status in (432, 433)])
     async def test_a_used_up_plan_is_a_limit(self, handler: Handler) -> None:
-        """Its two statuses of its own mean that the next provider is to answer."""
+        """Tavily has two special statuses for this, after which the next provider is used."""
         with pytest.raises(WebSearchBlockedError, match="raise it"):
             await self.outcome(handler)
 

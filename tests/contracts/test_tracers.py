@@ -1,4 +1,4 @@
-"""The tracer of OpenTelemetry's SDK and the fake keep the contract of the port."""
+"""The tracer of OpenTelemetry's SDK and the fake fulfil the contract of the port."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class TestMemoryTracer(TracerContract):
 
 
 @pytest.mark.parametrize("name", ["traceparent", "tracestate"])
-async def test_what_a_stranger_sends_stays_short(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    """It goes on to the upstreams, which refuse a long head; a long header is dropped without a line in the log."""
+async def test_an_untrusted_trace_header_is_limited(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The header is forwarded to upstreams, which refuse long heads. A long header is dropped without a log line."""
     sent = {
         "traceparent": PARENT,
         "tracestate": "known=1",

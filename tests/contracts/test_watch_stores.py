@@ -38,7 +38,7 @@ async def test_a_server_without_watches_makes_no_file(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+async def test_a_file_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
     file = tmp_path / "watches.sqlite3"
     await SqliteWatchStore(file).add(new_watch("a"), MANY)
     with closing(sqlite3.connect(file)) as connection:
@@ -50,7 +50,7 @@ async def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
 async def test_the_list_takes_as_long_after_many_runs(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It reads one run of a watch and the last one before the days of the budget, not all of them."""
+    """The list reads the latest runs of a watch and those within the days of the budget, not all runs."""
     steps = 0
 
     def open_counted(file: Path) -> sqlite3.Connection:
@@ -84,7 +84,7 @@ async def test_the_list_takes_as_long_after_many_runs(
 
 
 async def test_a_reader_does_not_wait_for_a_writer(tmp_path: Path) -> None:
-    """And a writer not for a reader, so a list that is read often delays no run."""
+    """A writer does not wait for a reader either, so frequent listing delays no run."""
     file = tmp_path / "watches.sqlite3"
     store = SqliteWatchStore(file)
     await store.add(new_watch("a"), MANY)
@@ -94,10 +94,10 @@ async def test_a_reader_does_not_wait_for_a_writer(tmp_path: Path) -> None:
             assert len(await store.page("", MANY)) == 1
 
 
-async def test_the_costs_of_a_file_of_the_version_before_count(
+async def test_costs_in_a_file_of_the_previous_version_count(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Several processes that open the file at once change it once."""
+    """Several processes that open the file concurrently upgrade it once."""
     file = tmp_path / "watches.sqlite3"
     with closing(sqlite3.connect(file)) as connection, monkeypatch.context() as before:
         before.setattr(sqlite, "MIGRATIONS", sqlite.MIGRATIONS[:1])
@@ -124,7 +124,7 @@ async def test_the_costs_of_a_file_of_the_version_before_count(
 async def test_an_unreadable_watch_is_leased_and_its_owner_can_see_and_remove_it(
     tmp_path: Path, clock: Clock, column: str
 ) -> None:
-    """So that it stops no other watch, and no other notice."""
+    """It blocks no other watch and no other notice."""
     file = tmp_path / "watches.sqlite3"
     store = SqliteWatchStore(file, clock)
     for watch_id in "ab":
@@ -148,7 +148,7 @@ async def test_an_unreadable_watch_is_leased_and_its_owner_can_see_and_remove_it
 
 @pytest.mark.parametrize("table", ["watch_run", "watch_change"])
 async def test_a_damaged_row_is_an_error_with_a_remedy(tmp_path: Path, clock: Clock, table: str) -> None:
-    """It is no shorter list. The watch can still be removed."""
+    """The damaged row is not silently left out. The watch can still be removed."""
     file = tmp_path / "watches.sqlite3"
     store = SqliteWatchStore(file, clock)
     await store.add(new_watch("a"), MANY)
@@ -163,7 +163,7 @@ async def test_a_damaged_row_is_an_error_with_a_remedy(tmp_path: Path, clock: Cl
 
 @pytest.mark.parametrize("data", ["{}", "[]", '{"kind": "moved", "fact": ""}'])
 async def test_a_notice_with_an_unreadable_change_stops_no_other(tmp_path: Path, clock: Clock, data: str) -> None:
-    """It is leased, so that whoever claimed it can count the attempt."""
+    """The notice is leased, so that its attempt can be counted."""
     file = tmp_path / "watches.sqlite3"
     store = SqliteWatchStore(file, clock)
     for watch_id in "ab":

@@ -1,4 +1,4 @@
-"""wordllama's vectors, read from its wheel, keep the promises of every embedder."""
+"""wordllama's vectors, read from its wheel, fulfil the contract of every embedder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TestWordllama(EmbedderContract):
 
 
 async def test_meaning_not_only_words() -> None:
-    """A question is near its answer though they share no word."""
+    """A question is close to its answer without a common word."""
     asked, answer, other = await LOADED.embed(
         ["how to repair an automobile", "fixing your broken car engine", "the history of medieval poetry"]
     )
@@ -36,7 +36,7 @@ async def test_meaning_not_only_words() -> None:
 
 
 async def test_more_texts_than_a_batch() -> None:
-    """Each gets its own vector, the empty ones among them none."""
+    """Each text gets its own vector, and empty texts get none."""
     texts = [f"number {number}" if number % 3 else "" for number in range(600)]
     vectors = await LOADED.embed(texts)
     assert [vector is None for vector in vectors] == [not text for text in texts]
@@ -45,7 +45,7 @@ async def test_more_texts_than_a_batch() -> None:
 
 
 async def test_loaded_once() -> None:
-    """Callers who come together at the start share one loading."""
+    """Concurrent first callers share one load."""
     embedder = WordllamaEmbedder()
     await asyncio.gather(*(embedder.embed([f"text {number}"]) for number in range(4)))
     loaded = embedder._loaded
@@ -54,7 +54,7 @@ async def test_loaded_once() -> None:
 
 
 def test_the_package_itself_is_never_run() -> None:
-    """wordllama sets up logging for the whole process and may go to a hub: nothing of it is imported."""
+    """wordllama configures logging for the whole process and may contact a hub, so none of its code is imported."""
     code = (
         "import asyncio, logging, sys\n"
         "from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder\n"
@@ -68,7 +68,7 @@ def test_the_package_itself_is_never_run() -> None:
 
 
 async def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The remedy is the line to type, and what works without it."""
+    """The message has the install command, and says what works without the package."""
     monkeypatch.setattr(wordllama_embedder, "find_spec", lambda _: None)
     with pytest.raises(EmbeddingConfigError, match=r'pip install "llm-platform\[retrieval\]".*EMBEDDER=none'):
         await WordllamaEmbedder().embed(["a"])
@@ -76,14 +76,14 @@ async def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("missing", ["tokenizers", "safetensors", "numpy"])
 async def test_half_installed(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So it is where a package that it reads with is missing."""
+    """The same message appears if a package that is needed for reading is missing."""
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(EmbeddingConfigError, match="pip install"):
         await WordllamaEmbedder().embed(["a"])
 
 
 async def test_damaged_files(tmp_path: Path) -> None:
-    """Files that are not there or not whole are a mistake of the installation, and the remedy is told."""
+    """Missing or incomplete files are an installation fault with a remedy."""
     with pytest.raises(EmbeddingConfigError, match="force-reinstall"):
         await WordllamaEmbedder(tmp_path).embed(["a"])
     for name in (WEIGHTS, TOKENIZER):
@@ -94,7 +94,7 @@ async def test_damaged_files(tmp_path: Path) -> None:
 
 
 async def test_a_collection_of_another_weighting_is_refused(tmp_path: Path) -> None:
-    """Weighted means bore another name than plain ones: they do not go with ours, and the remedy is said."""
+    """Vectors with weighted means were stored under another name and cannot be mixed with ours. The remedy is reported."""
     store = QdrantEdgeVectorStore(tmp_path)
     old = Collection(name="docs", embedder=f"{WordllamaEmbedder.name}/rank300", dimension=WordllamaEmbedder.dimension)
     await store.prepare(old)
