@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by Playwright, before a server process of its own."""
+"""Debian's Chromium, driven by Playwright, with a separate server process."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tests.support.forked_command import forked
 from tests.support.server_process import SERVE, START_S, until
 
 ROOT = Path(__file__).parents[2]
-# The first that is installed; the shell without a window takes 40 % of the CPU time.
+# The first installed one is used. The headless shell takes 40 % of the CPU time.
 CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 AXE = ROOT / "build" / "axe-core" / "axe.min.js"
 WIDTHS = (390, 820, 1440)  # a phone, a tablet, a desktop
 HEIGHT = 800
-PATIENCE_MS = 120_000  # limit for a state of the page, which a busy machine reaches late
+PATIENCE_MS = 120_000  # limit for a state of the page on a slow, busy machine
 POLL_S = 0.05
 STEP_PAUSE_S = 0.2
 QUESTION = "When is the next search provider asked, and when is a cited sentence unsupported?"
 OFFLINE = ("--documents", str(ROOT / "docs" / "explanation"), "--offline")  # a server reads all 145 pages in a second
-FONTS = ("DejaVu Sans", "Noto Sans")  # a wide one and a narrow one: lines break at other words
+FONTS = ("DejaVu Sans", "Noto Sans")  # a wide and a narrow font: lines break at different words
 ONE_FONT = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
 <fontconfig><include>/etc/fonts/fonts.conf</include><selectfont>
@@ -40,7 +40,7 @@ ONE_FONT = """<?xml version="1.0"?>
 
 @asynccontextmanager
 async def serving_page(folder: Path, *arguments: str, **settings: str) -> AsyncIterator[str]:
-    """The address of `llm-platform serve` with these arguments and settings."""
+    """Yield the address of `llm-platform serve` with these arguments and settings."""
     limits = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "LLM_PLATFORM_DATA_DIR": str(folder)}
     environment = {**os.environ, **limits, **settings}
     log = folder / "server.log"
@@ -51,14 +51,17 @@ async def serving_page(folder: Path, *arguments: str, **settings: str) -> AsyncI
 
 
 async def until_titles_known(base: str) -> None:
-    """A server that has just started reads its documents, and offers no examples of them yet."""
+    """Wait for the titles: a new server is still reading its documents, and offers no examples yet."""
     async with httpx2.AsyncClient(base_url=base) as client, asyncio.timeout(START_S):
         while not (await client.get("/research/options")).json()["document_titles"]:
             await asyncio.sleep(POLL_S)
 
 
 async def becomes(page: Page, expression: str, wanted: Any = True) -> None:
-    """Wait until the browser evaluates this to that; `wait_for_function` needs `eval`, which the policy of the page forbids."""
+    """Wait until the browser evaluates the expression to this value.
+
+    `wait_for_function` needs `eval`, which the page's policy forbids.
+    """
     found = None
     try:
         async with asyncio.timeout(PATIENCE_MS / 1000):
@@ -69,13 +72,13 @@ async def becomes(page: Page, expression: str, wanted: Any = True) -> None:
 
 
 async def started(page: Page) -> None:
-    """The page has asked for the sources and the threads of the server, and hears keys: their button is drawn last."""
+    """Wait until the page has requested the sources and threads and handles keys. The keys button is drawn last."""
     await page.wait_for_load_state("networkidle")
     await page.locator("#show-keys svg").wait_for(state="attached")
 
 
 async def forward_until(page: Page, wanted: Locator, step_ms: int) -> None:
-    """Let the installed clock of the page run, a step at a time, until this is shown: between the steps the page works."""
+    """Advance the page's fake clock step by step until this is shown, so that the page can work between the steps."""
     async with asyncio.timeout(PATIENCE_MS / 1000):
         while not await wanted.count():
             await page.clock.fast_forward(step_ms)
@@ -91,9 +94,9 @@ def chromium_path() -> str:
 
 @asynccontextmanager
 async def chromium(**variables: str) -> AsyncIterator[Browser]:
-    """A browser with these environment variables beside those of this process."""
+    """Yield a browser with additional environment variables."""
     path = chromium_path()
-    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses to start as root with it
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # without it, Chromium refuses to start as root
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=sandbox, env={**os.environ, **variables})
         try:
@@ -104,7 +107,7 @@ async def chromium(**variables: str) -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def chromium_with_font(family: str, folder: Path) -> AsyncIterator[Browser]:
-    """A browser for which no other font than this one is installed; its configuration is written to `folder`."""
+    """Yield a browser for which only this font is installed. `folder` receives its configuration."""
     configuration = folder / "fonts.conf"
     configuration.write_text(ONE_FONT.format(family=family), encoding="utf-8")
     async with chromium(FONTCONFIG_FILE=str(configuration)) as browser:
@@ -124,14 +127,14 @@ async def chromium_with_font(family: str, folder: Path) -> AsyncIterator[Browser
 
 
 async def open_panel(page: Page, form: str = "#form") -> None:
-    """Open the panel of the choices; the focus comes into it after it is shown."""
+    """Open the panel of choices, and wait until it has the focus."""
     await page.click(f"{form} .options-button")
     await expect(page.locator(".options-panel:popover-open")).to_be_visible()
     await expect(page.locator(".options-panel :focus")).to_have_count(1)
 
 
 class Visit:
-    """A page of a browser, and what went wrong or out on it: messages of the console, requests to other servers."""
+    """A page in a browser that records console messages and requests to other servers."""
 
     def __init__(self, page: Page, base: str) -> None:
         self.page = page
@@ -155,7 +158,7 @@ class Visit:
         await started(self.page)
 
     async def ask(self, query: str = QUESTION, depth: str = "shallow") -> None:
-        """Ask with the documents as the only source; for a report this makes the plan."""
+        """Ask with the documents as the only source. For a report this creates the plan."""
         await self.choose(depth)
         await self.page.fill("#query", query)
         if await self.page.evaluate("matchMedia('(hover: none) and (pointer: coarse)').matches"):  # Enter is a new line
@@ -164,7 +167,7 @@ class Visit:
             await self.page.press("#query", "Enter")
 
     async def choose(self, depth: str, *sources: str) -> None:
-        """Choose a depth, and these sources in the place of the documents, in the panel of the first question."""
+        """Choose a depth in the panel of the first question, and these sources instead of the documents."""
         await open_panel(self.page)
         await self.page.check(f"[name=depth][value={depth}]", force=True)
         for box in await self.page.locator("[name=sources]").all():
@@ -172,23 +175,23 @@ class Visit:
         await self.page.keyboard.press("Escape")
 
     async def open_threads(self) -> None:
-        """Beside the page they are there; on a small screen they are in the drawer."""
+        """Show the threads, which are next to the page, or in the drawer on a small screen."""
         opener = self.page.get_by_role("button", name="Threads", exact=True)
         if await opener.is_visible():
             await opener.click()
         await self.page.wait_for_selector(".threads li")
 
     async def answered(self, turns: int = 1) -> None:
-        """The last of so many turns has its answer."""
+        """Wait until the last of this many turns has its answer."""
         await self.page.wait_for_selector(f".turn:nth-child({turns}) .actions")
         await self.page.wait_for_selector(".follow-up")
 
     async def keep_none(self) -> None:
-        """Let the page's requests end with their connection, as in a browser whose reader keeps nothing."""
+        """Make runs end with their connection, as for a reader who keeps no threads."""
         await self.page.evaluate("localStorage.setItem('llm-platform.store', 'false')")
 
     async def play(self, response: Mapping[str, Any], *before: Mapping[str, Any]) -> None:
-        """Let the server's next answer be this one, whatever is asked: a run with the id `r`."""
+        """Replace the server's next answer, whatever the question, by a run with the id `r`."""
         events = [*before, {"type": "done", "response": response}]
         body = "".join(
             f"id: {n}\ndata: {json.dumps({'request_id': 'r', **event})}\n\n" for n, event in enumerate(events, 1)
@@ -206,14 +209,14 @@ class Visit:
         )
 
     async def play_stored(self, response: Mapping[str, Any]) -> None:
-        """Let the server have this answer stored, as `abc`."""
+        """Let the server return this answer as stored under the id `abc`."""
         thread = {"id": "abc", "title": "q", "researches": [{"id": "abc"}]}
         job = {"query": "q", "depth": "deep", "response": response}
         await self.page.route("**/research/threads/abc", lambda route: route.fulfill(json=thread))
         await self.page.route("**/research/abc", lambda route: route.fulfill(json=job))
 
     async def violations(self) -> list[str]:
-        """Return what axe finds, each with the elements."""
+        """Return the violations that axe finds, with their elements."""
         if not await self.page.evaluate("'axe' in window"):
             assert AXE.is_file(), "axe is not there: run `make test-services`"
             await self.page.evaluate(AXE.read_text(encoding="utf-8"))
@@ -223,7 +226,7 @@ class Visit:
         ]
 
     async def overflow(self) -> int:
-        """By how many pixels the page is wider than the window."""
+        """Return by how many pixels the page is wider than the window."""
         return int(await self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
@@ -231,7 +234,7 @@ class Visit:
 async def visiting(
     browser: Browser, base: str, width: int = 1280, scheme: Any = "light", *, height: int = HEIGHT, **options: Any
 ) -> AsyncIterator[Visit]:
-    """The page at /, with a language of en-US and in the time zone UTC unless `locale` and `timezone_id` say others."""
+    """Open the page at /, in en-US and UTC unless `locale` and `timezone_id` are given."""
     options = {"locale": "en-US", "timezone_id": "UTC", **options}
     context = await browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", **options
@@ -242,6 +245,6 @@ async def visiting(
         await visit.open()
         yield visit
     finally:
-        for page in context.pages:  # a request that is still being answered by the test ends with it
+        for page in context.pages:  # stop waiting for requests that the test still answers
             await page.unroute_all(behavior="ignoreErrors")
         await context.close()

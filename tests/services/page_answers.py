@@ -1,4 +1,4 @@
-"""Answers as the server sends them, for the page to show."""
+"""Answers in the server's format, for the page to show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, NewResearchJob
 from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import SqliteResearchJobStore
 
-# In the browser: the next stream of a run is one that `send(event)` writes to, before it is asked for, too.
+# In the browser: the next stream of a run gets the events of `send(event)`, including earlier ones.
 STREAM = """(fetched => {
     let stream;
     const body = new ReadableStream({start: controller => { stream = controller; }});
@@ -77,9 +77,9 @@ SOURCES = [{"index": n, "title": f"Source {n}", "url": f"https://example.org/{n}
 CONTENT = "Owls hunt at night. " * 500
 QUOTE = {"quote": "Owls hunt at night.", "quote_start": 0, "quote_end": 19, "score": 1, "checked_by": "words"}
 VERDICTS = ["supported"] * 8 + ["partial", "unsupported"]
-SETTLED_MS = 1000  # pause after the last event: what is drawn later belongs to the answer, too
+SETTLED_MS = 1000  # pause after the last event, so that late drawing is included
 
-# In the browser: an event for each token of a text, so many at once, and time to draw between them.
+# In the browser: sends an event for each token of a text in batches, with time to draw between them.
 WRITE = """async ([text, end, atOnce]) => {
     const tokens = text.split(new RegExp(`(?<=${end})`));
     for (let place = 0; place < tokens.length; place += atOnce) {
@@ -92,7 +92,7 @@ WORD, SENTENCE = " ", r"\. "
 
 
 def long_answer(parts: int = 27, sentences: int = 20, **fields: Any) -> dict[str, Any]:
-    """Return an answer with headings, paragraphs and tables, each of its sentences with a citation."""
+    """Return an answer with headings, paragraphs and tables in which every sentence has a citation."""
     chance = random.Random(1)
     text = ""
     citations: list[dict[str, Any]] = []
@@ -111,7 +111,7 @@ def long_answer(parts: int = 27, sentences: int = 20, **fields: Any) -> dict[str
 
 
 async def begin(visit: Visit) -> None:
-    """Ask, with a stream of events that `send(event)` writes to, up to the sources."""
+    """Ask a question whose stream gets the events of `send(event)`, and send the events up to the sources."""
     await visit.keep_none()
     await visit.page.evaluate(STREAM)
     await visit.ask()
@@ -126,7 +126,7 @@ async def write(visit: Visit, text: str, token_end: str = WORD) -> None:
 
 
 async def end(visit: Visit, answer: dict[str, Any]) -> None:
-    """The last events of a run, up to one second after the answer is complete."""
+    """Send the last events of a run, and wait up to one second after the answer is complete."""
     await visit.page.evaluate(SEND, {"type": "verified", "citations": answer["citations"], "pending": False})
     await visit.page.evaluate(SEND, {"type": "done", "response": answer})
     await visit.answered()
@@ -134,7 +134,7 @@ async def end(visit: Visit, answer: dict[str, Any]) -> None:
 
 
 async def keep(folder: Path, *runs: tuple[str, dict[str, Any]]) -> None:
-    """Store these answers, each by its id, where a server with this data folder finds them."""
+    """Store these answers by their ids in this data folder."""
     store = SqliteResearchJobStore(folder / "researches.sqlite3", ttl_days=30)
     try:
         for run_id, answer in runs:

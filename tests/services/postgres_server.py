@@ -1,4 +1,4 @@
-"""A real PostgreSQL on loopback, in a temporary folder that goes with it.
+"""A real PostgreSQL on loopback in a temporary folder.
 
 PostgreSQL refuses to run as root, so root starts it as the user `postgres` or `nobody`.
 """
@@ -26,7 +26,7 @@ FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connect
 
 
 class PostgresServer(ServerProcess):
-    """`down` lets it end without a checkpoint and drop every connection; `up` recovers from the write-ahead log."""
+    """`down` stops it without a checkpoint and drops all connections. `up` recovers from the write-ahead log."""
 
     name = "postgres"
     crash_signal, stop_signal = signal.SIGQUIT, signal.SIGINT

@@ -1,6 +1,6 @@
-"""Pictures of the page at / for README and docs, at three widths and in both themes: `make screenshots`.
+"""Screenshots of the page at / for README and docs, at three widths and in both themes: `make screenshots`.
 
-With a folder as the argument: all scenes at all widths, to be looked at after a change of the page.
+With a folder as argument, it writes all scenes at all widths, for review after a change of the page.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TEXTS = (
     "The back-up heater supplied 4 percent of the delivered heat. The coefficient of performance fell to between 1.5 and 2.",
     "Defrosting cost between 3 and 7 percent of the energy in humid weather. Maintenance is recommended every year.",
 )
-CLAIMS = (  # each with its source, its verdict, and the words that the source has otherwise
+CLAIMS = (  # each with its source, its verdict, and the source's different words
     ("Heat pumps keep working in cold winters, and most of the heat comes from outside air", 1, "supported", None),
     (
         "In a study of 15 homes the back-up heater supplied 9 percent of the delivered heat",
@@ -144,7 +144,7 @@ SCENES: Mapping[str, Callable[[Visit], Awaitable[None]]] = {
 }
 
 
-SPOKEN = ("evidence", "plan", "quote")  # scenes that are looked at in three languages
+SPOKEN = ("evidence", "plan", "quote")  # scenes for review in three languages
 
 
 async def main(folder: Path | None) -> None:

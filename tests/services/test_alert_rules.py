@@ -1,4 +1,4 @@
-"""Prometheus itself reads the alert rules and the metrics, and its own tests of the rules pass."""
+"""Prometheus validates the alert rules and the metrics, and runs its own tests of the rules."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_rules_are_valid() -> None:
     promtool("check", "rules", "alerts.yml")
 
 
-def test_rules_fire_and_stay_quiet() -> None:
-    """Each alert fires in its case, and none where the budget holds."""
+def test_alerts_fire_only_in_their_cases() -> None:
+    """Each alert fires in its case, and none fires within the budget."""
     promtool("test", "rules", "alerts_test.yml")
 
 
 def test_exposition_passes_the_checks_of_prometheus() -> None:
-    """promtool reads all metrics, and its linter has nothing to say about names, units and help texts."""
+    """promtool parses all metrics, and its linter reports nothing about names, units and help texts."""
     metrics = PrometheusMetrics()
     for metric in SERVER_METRICS:
         labels = [f"a {label}" for label in metric.labels]

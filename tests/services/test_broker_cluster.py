@@ -1,4 +1,4 @@
-"""Three brokers of which one is killed at a time; `make crash` is the long run."""
+"""Three brokers, one of which is killed at a time. `make crash` is the long run."""
 
 from __future__ import annotations
 
@@ -38,15 +38,17 @@ def is_ready(running: Running) -> bool:
 
 
 async def settled(cluster: BrokerCluster) -> None:
-    """All is answered and committed, and the checker finds nothing."""
+    """Wait until every request is answered and committed, and the checker reports no fault."""
     await ReferenceClient(cluster.bootstrap, GROUP).settled()
     verdict = judge(await read_topics(cluster.bootstrap))
     assert verdict.problems == ()
 
 
 async def test_one_worker_outlives_each_broker(cluster: BrokerCluster, tmp_path: Path) -> None:
-    """It is never restarted. With two of three it answers; with one nothing can be acknowledged, so it writes and commits
-    nothing more, and it goes on by itself when a second one is back.
+    """The worker is never restarted. With two of three brokers it answers.
+
+    With one broker nothing can be acknowledged, so it writes and commits nothing, and continues when a second one is
+    back.
     """
     variables = environment(cluster, tmp_path)
     index(variables, tmp_path)
@@ -63,8 +65,8 @@ async def test_one_worker_outlives_each_broker(cluster: BrokerCluster, tmp_path:
         first, second = cluster.nodes[:2]
         first.down()
         second.down()
-        await asyncio.sleep(3)  # it could acknowledge something meanwhile
-        second.launch()  # a broker alone does not answer: the other one starts at the same time
+        await asyncio.sleep(3)  # it might acknowledge something meanwhile
+        second.launch()  # a single broker does not answer, so the other one starts concurrently
         first.launch()
         for node in (first, second):
             node.wait_until_up()
@@ -74,8 +76,9 @@ async def test_one_worker_outlives_each_broker(cluster: BrokerCluster, tmp_path:
 
 
 async def test_no_offset_is_ahead_of_its_outcome_or_goes_back(cluster: BrokerCluster, tmp_path: Path) -> None:
-    """Looked at again and again while brokers are killed under load, since a later outcome would hide it. Whether offsets go
-    back is read from the log of commits: a coordinator that has just taken over may tell an older state of it.
+    """Offsets are checked repeatedly while brokers are killed under load, because a later outcome would hide a gap.
+
+    Whether offsets go back is read from the log of commits, because a new coordinator may return an older state.
     """
     variables = environment(cluster, tmp_path, KAFKA_CONFIG='{"group.protocol": "consumer"}')
     index(variables, tmp_path)

@@ -1,7 +1,7 @@
-"""The real packages of other systems, unchanged, against a real server over HTTP.
+"""Unmodified client packages of other systems with a real server over HTTP.
 
-Each program of tests/clients runs in an environment of its own (scripts/client_environments.sh). scripts/client_table.py
-writes what passed into docs/reference/compatible-apis.md.
+Each program of tests/clients runs in a separate environment (scripts/client_environments.sh). scripts/client_table.py
+writes the passed checks into docs/reference/compatible-apis.md.
 """
 
 from __future__ import annotations
@@ -63,25 +63,25 @@ PAGE = (
 TUTORIAL = "/page/tutorial"
 LONG_PAGE = PAGE.replace(
     "</main>", f"<p>{'It runs coroutines in an event loop. ' * 10}</p></main>"
-)  # clients drop short ones
+)  # clients drop short results
 ROBOTS = b"User-agent: *\nDisallow: /page/private"
 WRITTEN = f"{SENTENCE.removesuffix('.')} [1]."
-# What checks.py says of a question with these words.
+# The answer that checks.py expects for a question with these words.
 PAGE_WORD, LATE_ERROR, BUSY_ONCE = "tutorial", "The service fails late.", "The service is busy once."
 LATE_S = 5.0  # the head of a stream is sent before
-busy: set[str] = set()  # conversations that were refused once
+busy: set[str] = set()  # conversations that were once refused
 FIELDS_OF_DSPY = "Respond with the corresponding output fields"  # their names follow
 VALUES_OF_DSPY = {"next_tool_name": "today", "next_tool_args": "{}"}
 WHOLE_FILE = "into notes.md"
 NOTE_PATH = re.compile(r"/[\w/.-]+/note\.md")
-OWN_PRICES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # otherwise it asks GitHub for them, three times with pauses
+OWN_PRICES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # without it, it asks GitHub three times with pauses
 NO_LIMITS = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0"}
 LIMITED = ("RATE_LIMIT_PER_MINUTE", "RATE_LIMIT_BURST", "RATE_LIMIT_READS_PER_MINUTE", "RATE_LIMIT_READS_BURST")
 LIMITS = dict.fromkeys(LIMITED, "1")
 
 
 async def upstream(exchange: Exchange) -> None:
-    """A SearXNG, a language model and a page."""
+    """Serve a SearXNG, a language model and a page."""
     if exchange.path.startswith("/page"):
         text = LONG_PAGE if exchange.path == TUTORIAL else PAGE
         await reply(200, text.encode(), "content-type: text/html")(exchange)
@@ -94,15 +94,15 @@ async def upstream(exchange: Exchange) -> None:
 
 
 def found(exchange: Exchange) -> dict[str, Any]:
-    """Return the results: for a query with the word of the page the page, which a client may read too."""
+    """Return the results. A query with the word of the page finds the page, which a client may read too."""
     if PAGE_WORD not in exchange.path and PAGE_WORD not in exchange.body.decode():
         return FOUND
     return {**FOUND, "results": [{**FOUND["results"][0], "url": f"http://{exchange.headers['host']}{TUTORIAL}"}]}
 
 
 async def write(exchange: Exchange) -> None:
-    """The language model: it calls a tool that it is offered once, fills a schema, and else writes the sentence in the form
-    that the conversation asks for.
+    """The language model calls each offered tool once, fills a schema, and otherwise writes the sentence in the
+    requested format.
     """
     body = exchange.json
     said = json.dumps(body["messages"])
@@ -141,7 +141,7 @@ async def write(exchange: Exchange) -> None:
 
 @asynccontextmanager
 async def served(folder: Path, upstream_url: str, **settings: str) -> AsyncIterator[str]:
-    """Yield the address of a server process: it searches documents, or what the settings name."""
+    """Yield the address of a server process that searches documents, or what the settings name."""
     folder.mkdir()
     (folder / "documents").mkdir()
     (folder / "documents" / "asyncio.md").write_text(f"# asyncio\n\n{SENTENCE}\n")
@@ -167,7 +167,10 @@ async def served(folder: Path, upstream_url: str, **settings: str) -> AsyncItera
 
 
 async def let_checks_begin(url: str) -> None:
-    """Return when the server checks answers in time: it loads a model with the first, and a client waits for that briefly."""
+    """Wait until the server checks answers in time.
+
+    It loads a model for the first check, and clients wait only briefly.
+    """
     asked = f"[1] asyncio https://example.org/asyncio\n{SENTENCE}\n\nWhat is asyncio?"
     body = {"model": "openai/fake-1", "messages": [{"role": "user", "content": asked}]}
     headers = {"Authorization": f"Bearer {KEY}", "X-Verify": "annotate"}
@@ -180,7 +183,7 @@ async def let_checks_begin(url: str) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def variables(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, str]]:
-    """The variables of the programs; four servers run."""
+    """Return the variables of the programs while four servers run."""
     folder = tmp_path_factory.mktemp("served")
     async with AsyncExitStack() as stack:
         url = (await stack.enter_async_context(serving(upstream))).url
@@ -198,7 +201,7 @@ async def variables(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[d
 
 
 def prepare(environment: str) -> None:
-    """Make the environment unless it is there."""
+    """Create the environment if it is missing."""
     subprocess.run(
         ["bash", "scripts/client_environments.sh", environment],
         cwd=ROOT,
@@ -208,10 +211,10 @@ def prepare(environment: str) -> None:
 
 
 async def run(client: Client, variables: dict[str, str]) -> dict[str, str]:
-    """Run the program; return what went wrong by check, empty where nothing did."""
+    """Run the program and return the fault of each check, or an empty text."""
     environment = ENVIRONMENTS / client.environment
     folder, interpreter = CLIENTS_DIR, environment / "bin/python" if client.environment else Path(sys.executable)
-    if client.environment == NODE:  # a module finds packages beside it
+    if client.environment == NODE:  # a module finds packages in its folder
         folder, interpreter = environment, environment / "bin/node"
         for file in (client.file, CLIENTS_DIR / "checks.mjs"):
             shutil.copy(file, folder)
@@ -250,7 +253,7 @@ async def run(client: Client, variables: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("client", CLIENTS, ids=str)
 async def test_client_works_unchanged(client: Client, variables: dict[str, str]) -> None:
-    """Each check of the program passes: only the address was changed."""
+    """Every check of the program passes with only the address changed."""
     if client.environment:
         await asyncio.to_thread(prepare, client.environment)
     results = await run(client, variables)

@@ -1,4 +1,4 @@
-"""A worker on a real Kafka whose clock jumps, and whose records the brokers refuse for their time."""
+"""A worker on a real Kafka with clock jumps, and with timestamps that the brokers refuse."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def broker() -> Iterator[RealBroker]:
 
 
 async def ask(broker: RealBroker, prefix: str) -> None:
-    """With the same prefix again these are repeated requests."""
+    """Send requests. The same prefix repeats earlier requests."""
     async with ReferenceClient(broker.bootstrap, GROUP) as client:
         names = [f"{prefix}-{number}" for number in range(REQUESTS)]
         await client.send_all((SEARCH, {"request_id": name, "query": QUESTION}, name.encode()) for name in names)
@@ -47,8 +47,11 @@ async def all_is_answered(broker: RealBroker) -> None:
     assert judge(await read_topics(broker.bootstrap)).problems == ()
 
 
-async def test_jumps_of_the_clock_contradict_nothing(broker: RealBroker, tmp_path: Path) -> None:
-    """A year forward, ten years back, and right again: new requests are answered, repeated ones with the same bytes."""
+async def test_clock_jumps_cause_no_contradiction(broker: RealBroker, tmp_path: Path) -> None:
+    """The clock jumps a year ahead, ten years back, and to the right time.
+
+    New requests are answered, and repeated ones get the same bytes.
+    """
     variables = environment(broker, tmp_path)
     index(variables, tmp_path)
     clock = tmp_path / "offset"
@@ -74,9 +77,11 @@ def set_topic(broker: RealBroker, name: str, value: str) -> None:
         future.result(CALL_S)
 
 
-async def test_refused_timestamps_are_waited_for(broker: RealBroker, tmp_path: Path) -> None:
-    """Brokers refuse records far from their own time, by default an hour ahead. Here they refuse all that are a millisecond
-    old: the worker is not ready and names the clock; with the remedy that it names it answers everything by itself.
+async def test_the_worker_waits_if_timestamps_are_refused(broker: RealBroker, tmp_path: Path) -> None:
+    """Brokers refuse records far from their own time, by default an hour ahead.
+
+    Here they refuse records that are a millisecond old. The worker is not ready and names the clock. After the
+    suggested remedy it answers every request.
     """
     variables = environment(broker, tmp_path)
     index(variables, tmp_path)

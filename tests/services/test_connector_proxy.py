@@ -1,4 +1,4 @@
-"""The proxy of the how-to for MCP connectors that can send no header, in a real nginx."""
+"""The nginx proxy of the how-to for MCP connectors that cannot send headers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SNIPPET = re.compile(r"```nginx\n(location = /connect-RANDOM/mcp .*?)```", re.DO
 
 
 def site(server: str, port: int, folder: Path) -> str:
-    """Return the block of the how-to in a site, with a path, a key and the address of the server."""
+    """Return the block of the how-to in a site with a path, a key and the server's address."""
     found = SNIPPET.search((ROOT / "docs/howto/use-from-mcp-hosts.md").read_text())
     assert found is not None
     block = found[1].replace("RANDOM", RANDOM).replace("KEY", KEY).replace("http://127.0.0.1:8000", server)
@@ -29,7 +29,7 @@ def site(server: str, port: int, folder: Path) -> str:
 
 
 async def test_connector_without_headers_uses_the_key_of_its_path(tmp_path: Path) -> None:
-    """The path is answered as the key is, nothing else is, and no log has the path or the key."""
+    """The path works like the key, other paths do not, and no log contains the path or the key."""
     (tmp_path / "server").mkdir()
     settings = {"LLM_PLATFORM_API_KEYS": f"connector:{KEY}", "TRUSTED_PROXIES": "127.0.0.1"}
     async with served(FORKED, tmp_path / "server", **settings) as server:

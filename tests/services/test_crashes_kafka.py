@@ -1,4 +1,4 @@
-"""Workers and the broker that are killed under load, on Apache Kafka; test_crashes_mock.py passes every crash point."""
+"""Workers and the broker are killed under load on Apache Kafka. test_crashes_mock.py covers every crash point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that are killed under load, on librdkafka's mock cluster; `make crash` is the long run."""
+"""Workers are killed under load on librdkafka's mock cluster. `make crash` is the long run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.services
 
 
 def test_killed_workers_lose_and_contradict_nothing(tmp_path: Path) -> None:
-    """At every crash point, at any time and during a stop: each request has exactly one outcome."""
+    """Workers are killed at every crash point, at any time and during a stop. Each request has exactly one outcome."""
     with MockCluster(TOPICS) as mock:
         run = CrashRun(mock, PLAN, tmp_path).run()
     assert run.verdict.problems == (), as_text(run)

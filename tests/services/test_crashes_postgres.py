@@ -1,4 +1,4 @@
-"""Workers that share a PostgreSQL which is killed and stopped under load; `make crash-postgres` is the long run."""
+"""Workers share a PostgreSQL that is killed and stopped under load. `make crash-postgres` is the long run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.services
 
 
 async def test_worker_without_its_database_writes_and_commits_nothing(tmp_path: Path) -> None:
-    """While PostgreSQL is away there is no outcome and no commit; the worker lives, and then answers everything."""
+    """While PostgreSQL is down there is no outcome and no commit. The worker survives, and later answers every request."""
     ids = [f"away-{number}" for number in range(40)]
     with PostgresServer() as server, MockCluster(TOPICS) as mock:
         url = server.new_database()

@@ -1,4 +1,4 @@
-"""`llm-platform doctor --json` on real Redis, PostgreSQL and Kafka: what answers, what does not, and no password."""
+"""`llm-platform doctor --json` with real Redis, PostgreSQL and Kafka, working and failing. It prints no password."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kafka() -> Iterator[RealBroker]:
 
 
 def doctor(folder: Path, **values: str) -> Checks:
-    """Verdict and text of each subject. Neither password may be printed."""
+    """Return the verdict and the text of each subject, and check that no password is printed."""
     environment = {**os.environ, "LLM_PLATFORM_DATA_DIR": str(folder), **values}
     done = run_forked(patient(REDIS_LIMITS), "doctor", "--json", "--offline", env=environment, timeout=TIMEOUT_S)
     assert not any(secret in done.stdout + done.stderr for secret in (PASSWORD, REDIS_PASSWORD, WRONG))
@@ -46,7 +46,7 @@ def doctor(folder: Path, **values: str) -> Checks:
 
 
 def test_services_that_answer(redis: RedisServer, postgres: PostgresServer, kafka: RealBroker, tmp_path: Path) -> None:
-    """Each service has a line that says ok."""
+    """Each working service has the verdict ok."""
     database = {"DATABASE_URL": postgres.new_database()}
     store_migrate(**database)
     checks = doctor(tmp_path, REDIS_URL=redis.url, KAFKA_BOOTSTRAP_SERVERS=kafka.bootstrap, **database)
@@ -60,7 +60,7 @@ def test_services_that_answer(redis: RedisServer, postgres: PostgresServer, kafk
 def test_services_that_cannot_be_used(
     redis: RedisServer, postgres: PostgresServer, tmp_path: Path, has_password: bool
 ) -> None:
-    """A service that is away, or refuses the password, fails its check, which names the setting."""
+    """The check of an unavailable service, or of one that refuses the password, fails and names the setting."""
     urls = {
         "REDIS_URL": redis.url.replace(REDIS_PASSWORD, WRONG),
         "DATABASE_URL": postgres.url(password=WRONG),
@@ -89,6 +89,6 @@ def store_migrate(**database: str) -> None:
 
 
 def test_tables_that_are_missing(postgres: PostgresServer, tmp_path: Path) -> None:
-    """A database without our tables names the command that makes them."""
+    """If the database lacks our tables, the message has the command that creates them."""
     verdict, text = doctor(tmp_path, DATABASE_URL=postgres.new_database())["store"]
     assert (verdict, "llm-platform store migrate" in text) == ("failed", True)

@@ -1,4 +1,4 @@
-"""Ids that no research run can have, sent by one client to a server with PostgreSQL while another client works."""
+"""One client sends invalid run ids to a server with PostgreSQL while another client works."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ async def hostile(server: Served, until_s: float, statuses: Counter[int]) -> Non
         assert (listed.status_code, continued.status_code) == (404, 422)
 
 
-async def test_no_id_takes_the_database_from_other_clients(url: str, tmp_path: Path) -> None:
-    """Each hostile id is a 404, and meanwhile another client's submits, lists, states and cancellations succeed. It cancels
-    what it has submitted: a queue takes a thousand.
+async def test_hostile_ids_do_not_affect_other_clients(url: str, tmp_path: Path) -> None:
+    """Each hostile id is a 404. Meanwhile another client can submit, list, read and cancel runs.
+
+    It cancels its runs, because a queue has a limit of a thousand.
     """
     settings = {"DATABASE_URL": url, "LLM_PLATFORM_API_KEYS": KEYS, "MAX_BACKGROUND_RESEARCHES": "0"}
     async with served(FORKED, tmp_path, **settings) as server:

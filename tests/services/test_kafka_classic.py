@@ -1,4 +1,4 @@
-"""The delivery promise on Apache Kafka under the classic group protocol, which KAFKA_CONFIG forces."""
+"""The delivery guarantee on Apache Kafka with the classic group protocol, which KAFKA_CONFIG selects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.services
 
 
 class ClassicBroker(RealBroker):
-    """Its workers get the setting."""
+    """A broker whose workers use the classic protocol."""
 
     client = CLASSIC
 
@@ -28,4 +28,4 @@ def broker() -> Iterator[RealBroker]:
 
 
 class TestPromiseUnderTheClassicProtocol(PromiseContract):
-    """Repeats, order, stopping, a broker that is killed and comes back, members that come and go."""
+    """Repeated requests, order, stopping, a broker restart, and changes of the group."""

@@ -1,4 +1,4 @@
-"""The contract and the delivery promise on Apache Kafka; tests/integration has the contract on the mock cluster."""
+"""The contract and the delivery guarantee on Apache Kafka. tests/integration has the contract on the mock cluster."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CLASSIC: Mapping[str, str | int] = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 1000,
 }
-SESSION_MS = 60_000  # a member may restart within it, where a test is about that
+SESSION_MS = 60_000  # tests about restarts need a member to restart within this time
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +60,14 @@ def broker() -> Iterator[RealBroker]:
 
 
 class PatientBroker(RealBroker):
-    """It gives nobody's partitions away because a busy machine is late by seconds."""
+    """A broker that does not reassign partitions because a busy machine is seconds late."""
 
     extra: Mapping[str, object] = {"group.consumer.session.timeout.ms": SESSION_MS}
 
 
 @pytest.fixture(scope="module")
 def other_broker() -> Iterator[RealBroker]:
-    """For workers that answer every request of their topics in their own way."""
+    """Yield a separate broker for workers with their own handler, which answers every request of their topics."""
     with PatientBroker({SEARCH: TOPICS[SEARCH], RESULTS: 1}) as kafka:
         yield kafka
 
@@ -77,10 +77,10 @@ class TestScenariosOnKafka(ScenarioContract):
 
 
 class TestPromiseOnKafka(PromiseContract):
-    """Repeats, order, stopping, a broker that is killed and comes back, members that come and go."""
+    """Repeated requests, order, stopping, a broker restart, and changes of the group."""
 
     async def test_broker_restart_loses_nothing(self, broker: RealBroker, start: StartWorker) -> None:
-        """An orderly restart under load: nobody loses an answer, the worker goes on."""
+        """During an orderly restart under load no answer is lost, and the worker continues."""
         worker = start(concurrency=8)
         ids = [f"upgrade-{number}" for number in range(150)]
         async with ReferenceClient(broker.bootstrap, GROUP) as client:
@@ -94,7 +94,7 @@ class TestPromiseOnKafka(PromiseContract):
 
 
 async def test_members_of_both_protocols_share_a_group(broker: RealBroker, start: StartWorker) -> None:
-    """An upgrade from a release that used the classic protocol: its workers leave one by one, and no request is lost."""
+    """In an upgrade from a release with the classic protocol, old workers leave one by one, and no request is lost."""
     async with ReferenceClient(broker.bootstrap, GROUP) as client:
         before = start("before", client=CLASSIC)
         ids = await asked_until_answered_by({"before"}, client, [], "migrating")
@@ -108,7 +108,7 @@ async def test_members_of_both_protocols_share_a_group(broker: RealBroker, start
 
 
 async def test_worker_joins_kafka_4_by_kip_848(broker: RealBroker) -> None:
-    """By one setting: the broker, which is that of build/kafka, counts its group among those of the new protocol."""
+    """One setting selects the new protocol, and the broker of build/kafka lists the group under it."""
     [client_jar] = JARS.glob("kafka-clients-*.jar")
     assert int(client_jar.stem.removeprefix("kafka-clients-").partition(".")[0]) >= 4
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -122,8 +122,8 @@ async def test_worker_joins_kafka_4_by_kip_848(broker: RealBroker) -> None:
         assert "probed" not in await asyncio.to_thread(groups, ConsumerGroupType.CLASSIC)
 
 
-async def test_join_stops_nobody_with_kip_848(other_broker: RealBroker) -> None:
-    """While another worker joins, the first one keeps the partitions that it does not hand over, and answers them."""
+async def test_a_joining_worker_stops_no_other_with_kip_848(other_broker: RealBroker) -> None:
+    """While another worker joins, the first one keeps and answers its remaining partitions."""
     handler = Echo()
     async with working(handler, replace(told(other_broker), group_id="joins")) as first:
         kept = dict(first.consumer.assignment())
@@ -136,7 +136,7 @@ async def test_join_stops_nobody_with_kip_848(other_broker: RealBroker) -> None:
 
 
 def test_each_worker_gets_partitions_of_each_topic(broker: RealBroker) -> None:
-    """Three workers share the searches evenly, and the answers: else one of them is idle while only searches come."""
+    """Three workers share searches and answers evenly. Otherwise one of them would be idle if only searches arrive."""
     members, topics = 3, list(REQUEST_TOPICS.values())
     part = {topic: TOPICS[topic] // members for topic in topics}
     with ExitStack() as stack:
@@ -156,8 +156,9 @@ def test_each_worker_gets_partitions_of_each_topic(broker: RealBroker) -> None:
 
 
 async def test_transaction_markers_are_not_a_lag() -> None:
-    """A client that sends in transactions: each leaves a marker that takes an offset and is never read. What it took back
-    and what it has not decided yet are no requests either.
+    """A transaction leaves a marker that takes an offset and is never read.
+
+    Aborted and open transactions are no requests either.
     """
     with RealBroker({SEARCH: 1, RESULTS: 1}) as kafka:
         handler = Echo()
@@ -170,14 +171,14 @@ async def test_transaction_markers_are_not_a_lag() -> None:
                     producer.produce(SEARCH, b"asked", partition=0)
                 await asyncio.to_thread(
                     producer.flush
-                )  # an abort before they are sent is an error of the broker, at times
+                )  # aborting before they are sent is sometimes an error of the broker
                 await asyncio.to_thread(producer.abort_transaction if taken_back else producer.commit_transaction)
             producer.begin_transaction()
             producer.produce(SEARCH, b"undecided", partition=0)
             await asyncio.to_thread(producer.flush)
             assert await becomes_true(lambda: len(handler.handled) == 6, 60)
             assert await becomes_true(lambda: worker.lag_monitor.lag == {(SEARCH, 0): 0}, 60)
-            await asyncio.sleep(6)  # longer than a partition may be behind and unread; one that stalls goes on to stall
+            await asyncio.sleep(6)  # longer than a lagging partition may be unread; a stalled one stays stalled
             assert await becomes_true(lambda: worker.not_ready() == [] and worker.consumer.state.brokers_up == 1, 60)
             assert worker.lag_monitor.stalled == {}
             await asyncio.to_thread(producer.abort_transaction)
@@ -185,7 +186,7 @@ async def test_transaction_markers_are_not_a_lag() -> None:
 
 @pytest.mark.parametrize("client", [{}, {**CLASSIC, "session.timeout.ms": SESSION_MS}], ids=["kip-848", "classic"])
 async def test_static_member_keeps_its_partitions(other_broker: RealBroker, client: Mapping[str, str | int]) -> None:
-    """A restart within the session moves none to the other member, and a second worker of the same id ends one of the two."""
+    """A restart within the session timeout moves no partition, and of two workers with one id one is stopped."""
     group = f"static-{len(client)}"
 
     def static(name: str) -> WorkerOptions:
@@ -231,8 +232,9 @@ async def proxied(**client: str | int) -> AsyncIterator[tuple[BrokerProxy, Worke
 
 
 async def test_clients_that_forget_their_brokers_are_replaced(caplog: pytest.LogCaptureFixture) -> None:
-    """A broker that tells of no broker makes librdkafka forget all it knows, for good: the consumer, which always does, is
-    replaced, the other clients where they do, and requests are answered again.
+    """After an answer without brokers, librdkafka forgets all brokers for good.
+
+    The consumer and other affected clients are replaced, and requests are answered again.
     https://github.com/confluentinc/librdkafka/issues/5301
     """
     handler = Echo()
@@ -242,7 +244,7 @@ async def test_clients_that_forget_their_brokers_are_replaced(caplog: pytest.Log
     ):
         producer.produce(SEARCH, b"first", partition=0)
         trackers = worker.consumer.assignment().values()
-        assert await becomes_true(lambda: any(tracker.committed for tracker in trackers), 60)  # its outcome is written
+        assert await becomes_true(lambda: any(tracker.committed for tracker in trackers), 60)  # the outcome is written
         proxy.hides = True
         assert await becomes_true(lambda: "consumer" in _replaced(caplog), 60)
         proxy.hides = False
@@ -257,8 +259,8 @@ async def test_clients_that_forget_their_brokers_are_replaced(caplog: pytest.Log
 async def test_consumer_that_does_not_fetch_its_partitions_is_replaced(
     client: Mapping[str, str | int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A coordinator that moves may refuse to tell committed offsets. librdkafka does not ask again, and fetches nothing of
-    these partitions for good: the consumer is replaced, and requests are answered.
+    """A moving coordinator may refuse to return committed offsets. librdkafka does not ask again and never fetches
+    these partitions, so the consumer is replaced, and requests are answered.
     https://github.com/confluentinc/librdkafka/issues/5586
     """
     handler = Echo()

@@ -1,4 +1,4 @@
-"""TLS, client certificates, SCRAM and ACLs on a real Kafka, with the files of deploy/kafka that the how-to shows."""
+"""TLS, client certificates, SCRAM and ACLs on a real Kafka, with the documented files of deploy/kafka."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = ("worker-certificate.json", "worker-password.json")
 PORTS = {"worker-certificate.json": "ssl_port", "worker-password.json": "sasl_port"}
 GROUP = "rag-core"
 WRONG = "not the password"
-# Tries of a check that waits some seconds for brokers that never answer: a busy machine may not see why in time.
+# Attempts of a check that waits seconds for silent brokers. A busy machine may not find the cause in time.
 TRIES = 5
 
 
@@ -35,14 +35,17 @@ def broker() -> Iterator[SecureBroker]:
 
 
 class Machine:
-    """The machine of a worker: one of the documented files, with the passwords of this test."""
+    """The settings of a worker's machine: one of the documented files with the passwords of this test."""
 
     def __init__(self, broker: SecureBroker, folder: Path) -> None:
         self.broker, self.folder = broker, folder
         self.passwords = {"sasl.password": PASSWORD, "ssl.key.password": KEY_PASSWORD}
 
     def variables(self, name: str, **changes: str) -> dict[str, str]:
-        """`changes`: options of the file, or KAFKA_BOOTSTRAP_SERVERS; an empty text removes an option."""
+        """Return the variables.
+
+        `changes` are options of the file or KAFKA_BOOTSTRAP_SERVERS, and an empty value removes an option.
+        """
         options = json.loads(self.broker.adapt((DEPLOY / name).read_text("utf-8")))
         options |= {option: text for option, text in self.passwords.items() if option in options}
         servers = changes.pop("KAFKA_BOOTSTRAP_SERVERS", f"{HOST}:{getattr(self.broker, PORTS[name])}")
@@ -62,7 +65,7 @@ def machine(broker: SecureBroker, tmp_path: Path) -> Machine:
 def check(
     variables: Mapping[str, str], program: str = patient(KAFKA_LIMITS)
 ) -> tuple[int, dict[str, tuple[str, str]], str]:
-    """Exit code, verdict and text of each subject, and everything that was printed."""
+    """Return the exit code, the verdict and text of each subject, and the whole output."""
     done = run_forked(program, "worker", "--check", "--json", env=variables, timeout=PATIENCE_S)
     found = json.loads(done.stdout)["checks"] if done.stdout else []
     verdicts = {result["subject"]: (result["verdict"], result["text"]) for result in found}
@@ -78,7 +81,7 @@ async def answers(broker: SecureBroker, running: Running, name: str) -> None:
 
 @pytest.mark.parametrize("file", FILES)
 async def test_documented_files_connect_a_worker(machine: Machine, file: str) -> None:
-    """With the minimal ACLs: `--check` finds nothing missing, a request is answered, and no secret is printed."""
+    """With the minimal ACLs `--check` finds nothing missing, a request is answered, and no secret is printed."""
     variables = machine.variables(file)
     index(variables, machine.folder)
     code, verdicts, printed = check(variables)
@@ -125,7 +128,7 @@ FAULTS: Mapping[str, tuple[str, dict[str, str], str]] = {
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
 def test_wrong_credentials_are_named(machine: Machine, fault: str) -> None:
-    """By `--check`, which fails, and by the worker: it is not ready with the same words, which it logs too."""
+    """`--check` fails with a message, and the worker is not ready and logs the same message."""
     file, changes, words = FAULTS[fault]
     broker = machine.broker
     positions = {"other": str(broker.other_tls), "sasl_port": str(broker.sasl_port)}
@@ -144,7 +147,7 @@ def test_wrong_credentials_are_named(machine: Machine, fault: str) -> None:
 
 
 def test_unusable_key_ends_the_start(machine: Machine) -> None:
-    """A wrong password of the key cannot be mended by waiting."""
+    """Waiting cannot repair a wrong key password."""
     code, _, printed = check(machine.variables("worker-certificate.json", **{"ssl.key.password": WRONG}))
     assert code != 0
     assert "ssl.key.location" in printed
@@ -152,7 +155,7 @@ def test_unusable_key_ends_the_start(machine: Machine) -> None:
 
 
 async def test_right_password_is_accepted_after_a_restart(machine: Machine) -> None:
-    """The remedy of the fault works, with the same file."""
+    """After the remedy the same file works."""
     index(machine.variables("worker-password.json"), machine.folder)
     variables = machine.variables("worker-password.json", **{"sasl.password": WRONG})
     with worker(variables, machine.folder) as running:
@@ -163,7 +166,7 @@ async def test_right_password_is_accepted_after_a_restart(machine: Machine) -> N
 
 
 def test_page_shows_the_tested_files() -> None:
-    """Word for word, and the ACLs are those that the tests grant."""
+    """The page contains the files unchanged, and its ACLs are those of the tests."""
     page = (ROOT / "docs/howto/secure-kafka.md").read_text("utf-8")
     blocks = re.findall(r"```\w+\n(.*?)```", page, re.S)
     for name in (*FILES, "broker-security.properties"):

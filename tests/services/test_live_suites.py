@@ -1,4 +1,4 @@
-"""The suites for services that run somewhere, run by their commands against an instance that replays recorded answers."""
+"""The suites for remote services, run by their commands with an instance that replays recordings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ended:
 
 
 async def run(mark: str, **variables: str) -> Ended:
-    """pytest with this mark over the suites of all services, with these variables alone."""
+    """Run pytest with this mark on the suites of all services, with only these variables."""
     env = {name: value for name, value in os.environ.items() if "_TEST_" not in name and not name.startswith("PYTEST_")}
     child = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -55,12 +55,12 @@ async def run(mark: str, **variables: str) -> Ended:
 
 
 def searched(exchange: Exchange) -> bool:
-    """Return whether it has a query: one without asks whether JSON is on."""
+    """Return whether the request has a query. A request without one checks whether JSON is enabled."""
     return "q=" in exchange.body.decode()
 
 
 async def searxng(exchange: Exchange) -> None:
-    """An instance that replays what a real one answered."""
+    """An instance that replays recorded answers."""
     if exchange.path == "/healthz":
         await reply(200, b"OK")(exchange)
     elif not searched(exchange):
@@ -72,8 +72,9 @@ async def searxng(exchange: Exchange) -> None:
 
 
 async def test_the_suite_of_searxng_runs() -> None:
-    """With its variable it passes against an instance; the tests of other services are not among it. The query that a
-    variable names is the one that is asked.
+    """With its variable the suite passes, and runs no test of other services.
+
+    It searches the query that a variable names.
     """
     async with serving(searxng) as upstream:
         ended = await run("live_searxng", SEARXNG_TEST_URL=upstream.url, SEARXNG_TEST_QUERY="unicode")
@@ -85,7 +86,7 @@ async def test_the_suite_of_searxng_runs() -> None:
 
 
 async def test_the_suite_of_qdrant_reaches_the_server_that_was_named() -> None:
-    """Its variable arrives: with an address where nobody listens each test fails at that address."""
+    """With an address on which nothing listens, every test fails at this address."""
     ended = await run("live_qdrant", QDRANT_TEST_URL=NOBODY_LISTENS)
     assert ended.code == 1
     assert ended.count("passed") == 0
@@ -95,7 +96,7 @@ async def test_the_suite_of_qdrant_reaches_the_server_that_was_named() -> None:
 
 
 async def test_a_suite_without_its_variable_asks_for_it() -> None:
-    """One line with the variable and an example, instead of an error for each test or a green run of nothing."""
+    """The output is one line with the variable and an example."""
     ended = await run("live_qdrant", SEARXNG_TEST_URL=NOBODY_LISTENS)
     assert ended.code == USAGE_ERROR
     assert re.search(r"ERROR: QDRANT_TEST_URL is not set: .*for instance \w+=http://", ended.said)

@@ -1,4 +1,4 @@
-"""The conformance suite of the Model Context Protocol, from npm, against a real server over streamable HTTP."""
+"""The npm conformance suite of the Model Context Protocol with a real server over streamable HTTP."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / "build" / "mcp-conformance"
 EXPECTED: Final = Path(__file__).with_name("mcp_conformance.yml")
 SUITE: Final = "@modelcontextprotocol/conformance"
-PACKAGES: Final = {SUITE: "0.1.16", "node": "22.23.3"}  # the suite needs a newer Node.js than Debian has
+PACKAGES: Final = {SUITE: "0.1.16", "node": "22.23.3"}  # the suite needs a newer Node.js than Debian's
 SUITE_S: Final = 300.0
 
 
 def prepare() -> None:
-    """Install the suite unless it is there. `make services-ready` does so beforehand."""
+    """Install the suite if it is missing. `make services-ready` installs it in advance."""
     wanted = json.dumps({"private": True, "dependencies": PACKAGES})
     manifest = FOLDER / "package.json"
     if manifest.is_file() and manifest.read_text() == wanted:

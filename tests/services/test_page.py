@@ -1,4 +1,4 @@
-"""The page at / in a real Chromium: a question, its steps, its answer with the quotes behind it; plans, keys, accessibility."""
+"""The page at / in a real Chromium: questions, steps, answers with their quotes, plans, keys and accessibility."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ ELEMENTS = "p br h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s hr a
 FOUND = "[...document.querySelectorAll('.answer *')].map(each => each.closest('.cite, .kept, .copy') ? 'p' : each.localName)"
 HREFS = "[...document.querySelectorAll('main a')].map(each => each.getAttribute('href'))"
 SOURCE_ELEMENTS = "mark, strong, p, pre, ul, li, span, table, thead, tbody, tr, th, td, .scroller, button"
-MADE_ATTRIBUTES = "class dir tabindex role align aria-hidden aria-label type"  # of elements that the page makes itself
+MADE_ATTRIBUTES = "class dir tabindex role align aria-hidden aria-label type"  # of elements created by the page
 SOURCE_ATTRIBUTES = "[...document.querySelectorAll('.source-text *')].flatMap(each => each.getAttributeNames())"
 OPENER = "[...document.querySelectorAll('.answer a')].every(each => each.rel.includes('noopener'))"
 
 
 class TestAnswers:
     async def test_ask_read_and_open_a_quote(self, browser: Browser, own_base: str) -> None:
-        """Steps and answer appear; a citation opens the source's text at the highlighted quote, with its verdict in words."""
+        """Steps and answer appear.
+
+        A citation opens the source's text at the highlighted quote, with its verdict in words.
+        """
         async with visiting(browser, own_base) as visit:
             page = visit.page
             await visit.ask()
@@ -53,8 +56,11 @@ class TestAnswers:
             await expect(page.get_by_role("tabpanel")).to_contain_text("Nothing left this machine.")
             assert (visit.errors, visit.foreign) == ([], [])
 
-    async def test_verdicts_and_places_beyond_the_basic_plane(self, browser: Browser, base: str) -> None:
-        """Offsets count code points: emoji before a statement or a quote do not shift it; each verdict has its word."""
+    async def test_verdicts_and_offsets_beyond_the_basic_plane(self, browser: Browser, base: str) -> None:
+        """Offsets count code points, so an emoji before a statement or a quote shifts nothing.
+
+        Each verdict has its word.
+        """
         text = "🦉🦉 Owls sleep by day [1]. They never hunt [1]. They see red [1]."
         first = response(text)
         content = first["raw_results"][0]["content"]
@@ -79,7 +85,7 @@ class TestAnswers:
         assert statements == ["🦉🦉 Owls sleep by day", "They never hunt", "They see red"]
 
     async def test_a_reset_takes_the_text_back(self, browser: Browser, base: str) -> None:
-        """Tokens before a reset are gone; what is missing, and that a limit was the reason, is said above the answer."""
+        """Tokens before a reset are removed. The notes say that a limit was reached, and what failed."""
         degraded = [
             {"component": "write", "reason": "budget: 1 calls left out", "until": None},
             {"component": "searxng/google", "reason": "blocked: captcha", "until": "2030-01-01T00:00:00Z"},
@@ -104,8 +110,8 @@ class TestAnswers:
             await expect(visit.page.get_by_role("row", name="api.example.org question 2 2 kB")).to_be_visible()
 
     async def test_cells_of_a_table_keep_their_alignment(self, browser: Browser, base: str) -> None:
-        """Columns of numbers stand to the right, on the page and in the file, a list begins with its number, and the console
-        stays empty.
+        """Columns of numbers are right-aligned on the page and in the file, a list keeps its start number, and the
+        console has no message.
         """
         table = "| Pump | Power | Price |\n|:---|---:|:---:|\n| A | 12.5 | 900 |\n\n7. Seventh\n"
         async with visiting(browser, base) as visit:
@@ -122,8 +128,11 @@ class TestAnswers:
             assert '<td align="right">12.5' in (await (await download.value).path()).read_text(encoding="utf-8")
             assert visit.errors == []
 
-    async def test_a_cached_answer_says_what_left_when_it_was_made(self, browser: Browser, base: str) -> None:
-        """Nothing leaves for it now, and the host that got the question earlier is named; without a record the page says so."""
+    async def test_a_cached_answer_shows_what_was_sent_when_it_was_made(self, browser: Browser, base: str) -> None:
+        """Nothing is sent now, and the host that received the question earlier is named.
+
+        Without a record the page says so.
+        """
         sent = {"host": "api.example.org", "kind": "query", "requests": 2, "bytes": 2048, "via": None}
         for recorded, said in (([sent], "api.example.org"), ([], "Nothing is recorded.")):
             async with visiting(browser, base) as visit:
@@ -136,7 +145,7 @@ class TestAnswers:
                 await expect(panel).to_contain_text(said)
 
     async def test_cancel_stops_the_research_on_the_server(self, browser: Browser, tmp_path: Path) -> None:
-        """The request to the search engine is under way; after Cancel it is gone."""
+        """Cancel ends the running request to the search engine."""
         async with served(FORKED, tmp_path) as server:
             base = str(server.client.base_url).rstrip("/")
             async with visiting(browser, base) as visit:
@@ -148,8 +157,8 @@ class TestAnswers:
                 await expect(visit.page.get_by_role("alert")).to_contain_text("cancelled")
                 await until(lambda: server.upstream.busy == 0)
 
-    async def test_an_error_is_said(self, browser: Browser, tmp_path: Path) -> None:
-        """What the server refuses is shown in its words, and the question can be asked again."""
+    async def test_an_error_is_shown(self, browser: Browser, tmp_path: Path) -> None:
+        """The server's message is shown, and the question can be asked again."""
         async with serving_page(tmp_path, SEARXNG_URL="http://127.0.0.1:9") as base, visiting(browser, base) as visit:
             await visit.page.fill("#query", "What is asyncio?")
             await visit.page.keyboard.press("Enter")
@@ -159,7 +168,10 @@ class TestAnswers:
 
 class TestReports:
     async def test_plan_is_edited_and_the_report_survives_the_page(self, browser: Browser, own_base: str) -> None:
-        """Sub-questions are changed, added, moved and removed; the report goes on without the page and is in the history."""
+        """Sub-questions can be changed, added, moved and removed.
+
+        The report continues without the page and is listed in the history.
+        """
         async with visiting(browser, own_base) as visit:
             page = visit.page
             await visit.ask(depth="report")
@@ -206,8 +218,8 @@ class TestReports:
                 assert [job["status"] for job in listed] == ["cancelled"]
                 await until(lambda: server.upstream.busy == 0)
 
-    async def test_a_broken_connection_goes_on_where_it_was(self, browser: Browser, base: str) -> None:
-        """The events of a report end half-way: the page asks for those after the last one, and shows each step once."""
+    async def test_a_broken_connection_is_resumed(self, browser: Browser, base: str) -> None:
+        """After a broken connection the page requests the events after the last one, and shows each step once."""
         asked: list[str | None] = []
         search = {"type": "searched", "query": "q", "provider": "x", "count": 0, "cached": False, "results": []}
         events = [
@@ -234,7 +246,7 @@ class TestReports:
         assert asked == [None, "2"]
 
     async def test_a_follow_up_is_sent_with_the_id_of_the_answer(self, browser: Browser, base: str) -> None:
-        """It goes to the same sources, and the page loads no description of the interface to learn that it may."""
+        """It uses the same sources, and the page does not load the API description first."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.play(response("Owls sleep."))
@@ -249,8 +261,9 @@ class TestReports:
             assert [request for request in visit.seen if "openapi" in request] == []
 
     async def test_a_follow_up_is_answered(self, browser: Browser, own_base: str) -> None:
-        """The server takes the id that the page sends: the second answer stands below the first, at the top of the window,
-        with how its question was understood.
+        """The server accepts the id of the page.
+
+        The second answer is below the first, at the top of the window, with the understood question.
         """
         async with visiting(browser, own_base) as visit:
             await visit.ask()
@@ -273,8 +286,10 @@ class TestReports:
 
 class TestThreads:
     async def test_a_thread_survives_reload_restart_and_another_browser(self, browser: Browser, tmp_path: Path) -> None:
-        """Quick questions have an address, too: a reload, a new server process and a browser without a history show the
-        thread with all its turns, their steps and the quotes behind them, and a follow-up question goes on from there.
+        """Quick questions have an address, too.
+
+        A reload, a new server process and a browser without a history show the thread with all turns, steps and quotes,
+        and it can be continued.
         """
         async with serving_page(tmp_path, *OFFLINE) as base, visiting(browser, base) as visit:
             page = visit.page
@@ -313,8 +328,11 @@ class TestThreads:
             await visit.answered(3)
             assert (visit.errors, visit.foreign) == ([], [])
 
-    async def test_a_running_answer_goes_on_without_the_page(self, browser: Browser, tmp_path: Path) -> None:
-        """A new question does not end it: the list says that it runs, and its address shows it again, to be cancelled."""
+    async def test_a_running_answer_continues_without_the_page(self, browser: Browser, tmp_path: Path) -> None:
+        """A new question does not end the running answer.
+
+        The list shows that it runs, and its address shows it again and can cancel it.
+        """
         async with served(FORKED, tmp_path) as server:
             base = str(server.client.base_url).rstrip("/")
             async with visiting(browser, base) as visit:
@@ -333,8 +351,9 @@ class TestThreads:
                 await expect(page.locator(".running")).to_have_count(0)
 
     async def test_threads_are_found_renamed_and_deleted(self, browser: Browser, own_base: str) -> None:
-        """By the words of any question; Escape changes nothing; a deleted thread is gone from the server, and from the page
-        if it is shown there.
+        """Threads are found by the words of any question. Escape changes nothing.
+
+        A deleted thread is removed from the server, and from the page if shown.
         """
         async with visiting(browser, own_base) as visit:
             page, names = visit.page, ("When is a statement partial?", "What is a dead letter topic?")
@@ -364,8 +383,8 @@ class TestThreads:
                 assert (await client.get(f"/research/{shown}")).status_code == 404
             assert visit.errors == []
 
-    async def test_who_keeps_none_leaves_none(self, browser: Browser, own_base: str) -> None:
-        """With the switch off nothing is stored, after a reload too; a follow-up question stands below all the same."""
+    async def test_a_reader_who_keeps_no_threads_leaves_none(self, browser: Browser, own_base: str) -> None:
+        """With the switch off nothing is stored, also after a reload. Follow-up questions still work."""
         async with visiting(browser, own_base) as visit:
             page = visit.page
             await page.click(".preferences summary")
@@ -401,8 +420,8 @@ class TestThreads:
 
 
 class TestNothingIsLost:
-    async def test_the_skip_link_keeps_what_is_shown(self, browser: Browser, tmp_path: Path) -> None:
-        """It moves the focus alone: a running research goes on, and the address still names what is shown."""
+    async def test_the_skip_link_keeps_the_page(self, browser: Browser, tmp_path: Path) -> None:
+        """The link only moves the focus. A running research continues, and the address still names it."""
         async with served(FORKED, tmp_path) as server:
             base = str(server.client.base_url).rstrip("/")
             async with visiting(browser, base) as visit:
@@ -418,7 +437,7 @@ class TestNothingIsLost:
                 assert server.upstream.busy == 1
 
     async def test_an_unknown_research_starts_no_other_one(self, browser: Browser, base: str) -> None:
-        """The page says that there is none, and leads to a new question; nothing is posted."""
+        """The page says that the research does not exist, and offers a new question. No request is posted."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.goto(f"{base}/#research/doesnotexist")
@@ -428,9 +447,12 @@ class TestNothingIsLost:
             await expect(page.locator("#query")).to_be_focused()
             assert [request for request in visit.seen if request.startswith("POST")] == []
 
-    async def test_a_lost_server_is_said_and_the_report_is_found_again(self, browser: Browser, own_base: str) -> None:
-        """The page says that the connection is lost, and Cancel that the server is away. The page goes on asking for the report
-        that was running, starts no other one, and shows it when the server is back.
+    async def test_a_lost_server_is_reported_and_the_report_is_found_again(
+        self, browser: Browser, own_base: str
+    ) -> None:
+        """The page reports the lost connection, and Cancel reports that the server is unavailable.
+
+        The page keeps requesting the running report, starts no other one, and shows it when the server is back.
         """
         async with visiting(browser, own_base) as visit:
             page = visit.page
@@ -451,8 +473,9 @@ class TestNothingIsLost:
             assert [request for request in visit.seen if request == "POST /research"] == ["POST /research"]
 
     async def test_a_silent_server_is_lost(self, browser: Browser, tmp_path: Path) -> None:
-        """A server that neither answers nor closes ends the waiting of a quick question; it sends a comment every 15 s. The
-        page says so and goes on asking.
+        """A server sends a comment every 15 s.
+
+        If it sends nothing, the page stops waiting for a quick question, says so, and keeps trying.
         """
         async with served(FORKED, tmp_path) as server:
             base = str(server.client.base_url).rstrip("/")
@@ -475,7 +498,10 @@ class TestNothingIsLost:
                     server.process.send_signal(signal.SIGCONT)
 
     async def test_a_quote_says_why_the_text_is_missing(self, browser: Browser, base: str) -> None:
-        """Away is not forgotten: when the server is back, the next look shows the text; only a 404 is "not stored"."""
+        """An unavailable server is not a missing text. When it is back, opening the quote again shows the text.
+
+        Only a 404 means "not stored".
+        """
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.play(response("It hunts [1].", depth="report", raw_results=None))
@@ -495,7 +521,7 @@ class TestNothingIsLost:
                 await page.keyboard.press("Escape")
 
     async def test_escape_closes_the_export_menu(self, browser: Browser, own_base: str) -> None:
-        """Escape closes it and the focus is back on its button; so does moving the focus elsewhere, which stays there."""
+        """Escape closes the menu and returns the focus to its button. Moving the focus elsewhere also closes it."""
         async with visiting(browser, own_base) as visit:
             page = visit.page
             await visit.ask()
@@ -526,7 +552,7 @@ STORED = "[...Object.keys(localStorage), ...Object.keys(sessionStorage)].sort()"
 
 class TestSafety:
     async def test_key_is_asked_for_and_stays_in_the_tab(self, browser: Browser, tmp_path: Path) -> None:
-        """A wrong key is asked for again; the right one holds after a reload, and not in another tab."""
+        """A wrong key is asked for again. The right key is kept after a reload, but not in another tab."""
         serving = serving_page(tmp_path, *OFFLINE, LLM_PLATFORM_API_KEYS=KEY)
         async with serving as base, visiting(browser, base) as visit:
             page = visit.page
@@ -544,8 +570,8 @@ class TestSafety:
             await other.get_by_role("button", name="Give the API key").click()
             await expect(other.locator("#key-input")).to_be_visible()
 
-    async def test_forgetting_the_key_forgets_what_needed_it(self, browser: Browser, tmp_path: Path) -> None:
-        """Pinned threads, folders and a checked text are deleted with it, also where their part of the page was never shown."""
+    async def test_forgetting_the_key_removes_private_data(self, browser: Browser, tmp_path: Path) -> None:
+        """Pinned threads, folders and a checked text are deleted with the key, even if they were never shown."""
         serving = serving_page(tmp_path, *OFFLINE, LLM_PLATFORM_API_KEYS=KEY)
         async with serving as base, visiting(browser, base) as visit:
             page = visit.page
@@ -556,8 +582,8 @@ class TestSafety:
             await expect(page.locator("#forget-key")).to_be_hidden()
             assert await page.evaluate(STORED) == ["llm-platform.theme"]
 
-    async def test_nothing_of_a_pages_markup_survives(self, browser: Browser, base: str) -> None:
-        """Hostile pages as the text, the title and the quote of an answer: no element, no link but http, no request."""
+    async def test_no_markup_of_a_page_is_kept(self, browser: Browser, base: str) -> None:
+        """Hostile text, titles and quotes create no element, no link other than http, and no request."""
         hostile = [path.read_text(encoding="utf-8") for path in sorted(INJECTIONS.iterdir()) if path.suffix != ".json"]
         hostile += [
             "<img src=x onerror=alert(1)> <svg onload=alert(1)> ![x](https://evil.test/a.png) [x](javascript:alert(1)) [1]",
@@ -597,7 +623,9 @@ class TestSafety:
 class TestAccessibility:
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     async def test_no_violation(self, browser: Browser, own_base: str, scheme: str) -> None:
-        """axe finds nothing at three widths: question, plan, answer, its tabs, a quote, the threads; nothing is cut off."""
+        """axe finds nothing at three widths in the question, plan, answer, tabs, quote and threads, and nothing is cut
+        off.
+        """
         for width in WIDTHS:
             async with visiting(browser, own_base, width, scheme) as visit:
                 page = visit.page
@@ -629,7 +657,7 @@ class TestAccessibility:
                 assert await visit.overflow() <= 0
 
     async def test_all_verdicts_have_enough_contrast(self, browser: Browser, base: str) -> None:
-        """Each verdict's colours, in both themes, as a marker, a badge and in the dialog; notices too."""
+        """Each verdict has enough contrast in both themes, as a marker, a badge, a dialog and a notice."""
         verdicts = ("supported", "partial", "unsupported", "unchecked")
         text = " ".join(f"Statement {verdict} [1]." for verdict in verdicts)
         answer = response(text, degraded=[{"component": "x", "reason": "y", "until": None}], metadata=WITHOUT_MODEL)
@@ -665,8 +693,8 @@ class TestAccessibility:
             await page.keyboard.press("Escape")
             await expect(page.locator(".cite:focus")).to_have_count(1)
 
-    async def test_status_is_said_once_for_a_step(self, browser: Browser, base: str) -> None:
-        """The live region hears of the steps and of the end, each once, and not of each piece of the text."""
+    async def test_status_is_announced_once_for_each_step(self, browser: Browser, base: str) -> None:
+        """The live region announces each step and the end once, and not every token."""
         answer = response("Owls sleep by day.")
         search = {"type": "searched", "query": "q", "provider": "x", "count": 0, "cached": False, "results": []}
         sources = {"type": "sources", "sources": answer["sources"]}
@@ -688,7 +716,7 @@ class TestAccessibility:
 class TestLanguages:
     @pytest.mark.parametrize("width", [360, 768])
     async def test_the_head_of_the_page_is_one_line(self, browser: Browser, base: str, width: int) -> None:
-        """In each language, so that an answer begins as high in all of them."""
+        """The header has one line in every language, so answers begin at the same height."""
         async with visiting(browser, base, width) as visit:
             languages = await visit.page.eval_on_selector_all(
                 "#language option", "options => options.map(({value}) => value)"
@@ -705,7 +733,9 @@ class TestLanguages:
             )
 
     async def test_a_new_question_is_a_button_on_a_phone(self, browser: Browser, base: str) -> None:
-        """Beside an answer, large enough for a finger, and no language lacks room for the other words of the head."""
+        """The button next to an answer is large enough for a finger, and the header has room for its words in every
+        language.
+        """
         async with visiting(browser, base, 360) as visit:
             page, new = visit.page, visit.page.locator("#to-new")
             await expect(new).to_be_hidden()  # it is what the page shows
@@ -736,7 +766,10 @@ class TestLanguages:
     async def test_language_of_the_browser(
         self, browser: Browser, own_base: str, locale: str, tag: str, title: str
     ) -> None:
-        """The page speaks the browser's language and says so; an answer keeps its own; the switch is remembered."""
+        """The page uses the browser's language and shows which.
+
+        An answer keeps its own language, and the switch is remembered.
+        """
         async with visiting(browser, own_base, 360, locale=locale) as visit:
             page = visit.page
             assert await page.get_attribute("html", "lang") == tag
@@ -754,7 +787,7 @@ class TestLanguages:
 
 class TestExports:
     async def test_files(self, browser: Browser, own_base: str) -> None:
-        """Markdown, HTML and JSON hold the answer and its sources; the HTML file needs no script and loads nothing."""
+        """Markdown, HTML and JSON contain the answer and its sources. The HTML file needs no script and loads nothing."""
         async with visiting(browser, own_base) as visit:
             page = visit.page
             await visit.ask()
@@ -774,7 +807,7 @@ class TestExports:
         assert "<script" not in files["html"]
 
     async def test_print(self, browser: Browser, own_base: str) -> None:
-        """On paper there are the answer, its sources and what left the machine, and no controls."""
+        """The print has the answer, its sources and the sent data, and no controls."""
         async with visiting(browser, own_base) as visit:
             page = visit.page
             await visit.ask()

@@ -1,4 +1,6 @@
-"""The box of the page at / in a real Chromium: long texts, choices, files, examples, plans, keyboard and touch."""
+"""The question box of the page at / in a real Chromium: long texts, choices, files, examples, plans, keyboard and
+touch.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ KEPT = "localStorage.getItem('llm-platform.form')"
 
 
 async def offer(visit: Visit, **changes: Any) -> None:
-    """Let the server offer other choices than it has, and plan without a model."""
+    """Let the server offer other choices, and plan without a model."""
     await visit.page.route("**/research/options", lambda route: route.fulfill(json={**OPTIONS, **changes}))
     await visit.page.route("**/research/plan", lambda route: route.fulfill(json=PLAN))
     await visit.page.reload()
@@ -71,16 +73,17 @@ def chips(page: Page) -> Any:
 
 
 async def sent(page: Page, path: str = "research") -> Any:
-    """Return what Enter in the box sends."""
+    """Return the request that Enter in the box sends."""
     async with page.expect_request(f"**/{path}") as request:
         await page.press("#query", "Enter")
     return (await request.value).post_data_json
 
 
 class TestLongTexts:
-    async def test_a_long_text_travels_whole(self, browser: Browser, own_base: str) -> None:
-        """The server finds the question in it, as it does for chat clients, and the text is its context; both are shown,
-        after a reload too.
+    async def test_a_long_text_is_sent_whole(self, browser: Browser, own_base: str) -> None:
+        """The server finds the question in the text, as for chat clients, and the text is its context.
+
+        Both are shown, also after a reload.
         """
         async with visiting(browser, own_base) as visit:
             page = visit.page
@@ -101,8 +104,9 @@ class TestLongTexts:
             assert (visit.errors, visit.foreign) == ([], [])
 
     async def test_no_text_is_cut(self, browser: Browser, base: str) -> None:
-        """4,000 characters, as code points; of more the box says by how many it is too long, keeps all, and sends nothing. A
-        question without a need for it is not counted.
+        """The limit is 4,000 code points. A longer text is kept but not sent, and the box shows the excess.
+
+        A short question shows no count.
         """
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -122,7 +126,7 @@ class TestLongTexts:
             assert [request for request in visit.seen if request.startswith("POST")] == ["POST /research"]
 
     async def test_the_server_says_what_is_long(self, browser: Browser, base: str) -> None:
-        """The page knows no limit of its own: a longer text than the server allows for a question is a message."""
+        """The page has no limit of its own. A text that the server considers too long for a question is a message."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await offer(visit, max_query_chars=40)
@@ -134,7 +138,7 @@ class TestLongTexts:
             assert (await sent(page))["message"] == "b" * 41
 
     async def test_a_long_follow_up(self, browser: Browser, own_base: str) -> None:
-        """It follows the answer, and the box below is the same one."""
+        """It follows the answer, and uses the same box."""
         async with visiting(browser, own_base) as visit:
             page = visit.page
             await visit.ask()
@@ -150,14 +154,14 @@ class TestLongTexts:
 
 
 class TestChoices:
-    async def test_only_what_the_server_has(self, browser: Browser, base: str) -> None:
-        """A server with documents alone offers these and searches them; models are chosen where there are several."""
+    async def test_only_supported_choices_are_offered(self, browser: Browser, base: str) -> None:
+        """A server with documents only offers and searches documents. Models can be chosen if there are several."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await expect(page.locator("#form .options-button")).to_have_text(re.compile("Quick · Documents$"))
             await open_panel(page)
             await expect(page.locator("[name=sources]")).to_have_count(1)
-            for name in ("Model", "Time", "Sites"):  # documents have neither sites nor dates that are searched
+            for name in ("Model", "Time", "Sites"):  # the search of documents has neither sites nor dates
                 await expect(page.get_by_label(name, exact=True)).to_be_hidden()
             await offer(visit, depths=["shallow", "deep"])
             await open_panel(page)
@@ -178,9 +182,10 @@ class TestChoices:
                 "background": True,
             }
 
-    async def test_all_choices_travel_and_can_be_taken_back(self, browser: Browser, base: str) -> None:
-        """Each stands as a chip below the text, and in the request as the server takes it; removing one moves the focus to
-        the next. Of a report the plan is made with them.
+    async def test_all_choices_are_sent_and_can_be_removed(self, browser: Browser, base: str) -> None:
+        """Each choice is a chip below the text and a field of the request. Removing one moves the focus to the next.
+
+        The plan of a report uses them.
         """
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -229,8 +234,10 @@ class TestChoices:
             }
 
     async def test_what_is_kept_for_the_next_question(self, browser: Browser, base: str) -> None:
-        """Depth, sources, language and model are; what narrows one search and its wishes are not, in the browser's
-        storage neither. A question that the server has leaves an empty box.
+        """Depth, sources, language and model are kept.
+
+        Filters of one search and instructions are not, also not in the browser's storage. After a question is sent, the
+        box is empty.
         """
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -253,8 +260,10 @@ class TestChoices:
                 await page.reload()
             assert set(json.loads(await page.evaluate(KEPT))) == {"depth", "sources", "language", "model"}
 
-    async def test_a_wrong_choice_is_said_and_sends_nothing(self, browser: Browser, base: str) -> None:
-        """A site, an address, wishes that are too long, no source: each in words, in the panel and when it is asked."""
+    async def test_a_wrong_choice_is_reported_and_not_sent(self, browser: Browser, base: str) -> None:
+        """An invalid site or address, too long instructions and missing sources are reported in the panel and when the
+        question is sent.
+        """
         async with visiting(browser, base) as visit:
             page = visit.page
             await offer(visit)
@@ -285,7 +294,10 @@ class TestChoices:
             assert [request for request in visit.seen if request.startswith("POST")] == []
 
     async def test_a_follow_up_chooses_for_itself(self, browser: Browser, base: str) -> None:
-        """It begins with the choices of the question before; a report below an answer shows its plan there, in context."""
+        """A follow-up begins with the choices of the last question.
+
+        A report as a follow-up shows its plan below the answer.
+        """
         async with visiting(browser, base) as visit:
             page = visit.page
             await offer(visit)
@@ -315,7 +327,7 @@ class TestChoices:
             assert (body["previous_id"], body["depth"], body["plan"]) == ("r", "report", PLAN["questions"])
 
     async def test_a_follow_up_that_fails_is_not_lost(self, browser: Browser, base: str) -> None:
-        """It stands in the box again, to be changed and asked once more."""
+        """The question is in the box again and can be changed and sent."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.play(response("Owls sleep."))
@@ -329,7 +341,7 @@ class TestChoices:
             await expect(page.locator("#follow-up")).to_have_value("And at night?")
 
     async def test_a_refused_choice_is_named_as_the_page_calls_it(self, browser: Browser, base: str) -> None:
-        """What the page let through and the server does not take; the question stands in its box again."""
+        """If the server refuses a choice, the message uses the page's name of it, and the question is in its box again."""
         errors = [
             {"loc": ["body", "domains", 0], "msg": "x", "type": "x"},
             {"loc": ["body", "model"], "msg": "x", "type": "x"},
@@ -344,8 +356,8 @@ class TestChoices:
             await page.get_by_role("link", name="New question").first.click()
             await expect(page.locator("#query")).to_have_value(QUESTION)
 
-    async def test_who_gives_no_key_is_asked_for_it_once(self, browser: Browser, tmp_path: Path) -> None:
-        """The box says that the server needs one, keeps the question, and nothing is asked."""
+    async def test_a_reader_without_a_key_is_asked_for_it_once(self, browser: Browser, tmp_path: Path) -> None:
+        """The box says that the server needs a key, keeps the question, and sends nothing."""
         serving = serving_page(tmp_path, *OFFLINE, LLM_PLATFORM_API_KEYS=KEY)
         async with serving as address, visiting(browser, address) as visit:
             page = visit.page
@@ -357,8 +369,9 @@ class TestChoices:
             assert [request for request in visit.seen if request.startswith("POST")] == []
 
     async def test_a_server_with_keys_says_so_from_the_start(self, browser: Browser, tmp_path: Path) -> None:
-        """A field for the key stands above the box, which names no sources before they are known; a wrong key is refused there,
-        and the right one brings sources and threads.
+        """The key field is above the box, which names no sources until they are known.
+
+        A wrong key is refused there, and the right key loads sources and threads.
         """
         serving = serving_page(tmp_path, *OFFLINE, LLM_PLATFORM_API_KEYS=KEY)
         async with serving as address, visiting(browser, address) as visit:
@@ -382,7 +395,7 @@ class TestChoices:
             await expect(field).to_have_count(0)
 
     async def test_a_key_is_asked_for_before_anything_is_chosen(self, browser: Browser, tmp_path: Path) -> None:
-        """What a server with keys has is known after the key; the first question then searches that."""
+        """The sources of a server with keys are known only with a key. The first question then searches them."""
         serving = serving_page(tmp_path, *OFFLINE, LLM_PLATFORM_API_KEYS=KEY)
         async with serving as address, visiting(browser, address) as visit:
             page = visit.page
@@ -396,9 +409,10 @@ class TestChoices:
 
 
 class TestFiles:
-    async def test_files_travel_with_the_question_alone(self, browser: Browser, base: str) -> None:
-        """Chosen or dropped, each with its size, and removable; they are sent in the foreground, where the answer is stored
-        and the files are not.
+    async def test_files_are_sent_with_one_question_only(self, browser: Browser, base: str) -> None:
+        """Chosen or dropped files are shown with their sizes and can be removed.
+
+        They are sent in the foreground, and only the answer is stored.
         """
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -422,8 +436,9 @@ class TestFiles:
             assert QUOLL["content"] not in await page.evaluate("JSON.stringify(localStorage)")
 
     async def test_an_answer_from_a_file(self, browser: Browser, own_base: str) -> None:
-        """The server reads it, the answer cites it and has an address; a follow-up question reads it again, and a question
-        elsewhere does not.
+        """The answer cites the file and has an address.
+
+        A follow-up question reads the file again, and a question elsewhere does not.
         """
         async with visiting(browser, own_base) as visit:
             page = visit.page
@@ -449,15 +464,18 @@ class TestFiles:
             await visit.answered(2)
             await expect(page.get_by_role("button", name="Ask deeper")).to_have_count(
                 0
-            )  # it would ask without the file
+            )  # it would be sent without the file
             await expect(page.locator(".notes").first).to_contain_text("not stored: a.md")
             await expect(page.locator(".answer").first).to_contain_text("A quoll weighs 900 g")
             await page.get_by_role("link", name="New question").click()
             await expect(chips(page)).to_have_count(0)
             assert (visit.errors, visit.foreign) == ([], [])
 
-    async def test_files_are_kept_in_the_browser_for_who_wants_that(self, browser: Browser, own_base: str) -> None:
-        """After a reload a follow-up question reads them again; they go with their thread, or when that is switched off."""
+    async def test_files_are_kept_in_the_browser_on_request(self, browser: Browser, own_base: str) -> None:
+        """After a reload a follow-up question reads the files again.
+
+        They are deleted with their thread, or when the option is switched off.
+        """
         async with visiting(browser, own_base) as visit:
             page = visit.page
             keep = page.locator("#form").get_by_label("Keep the files of my questions")
@@ -493,7 +511,7 @@ class TestFiles:
             assert (visit.errors, visit.foreign) == ([], [])
 
     async def test_a_file_that_is_refused(self, browser: Browser, base: str) -> None:
-        """It has no text: the first sentence names it, and the box has the question and the files still."""
+        """A file without text is refused. The first sentence names it, and the box keeps the question and the files."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.evaluate(DROP, ["b.md", "a.pdf"])
@@ -505,8 +523,8 @@ class TestFiles:
             await expect(page.locator("#query")).to_have_value("How much does a quoll weigh?")
             await expect(chips(page)).to_have_text(["b.md", "a.pdf"])
 
-    async def test_other_sources_beside_files(self, browser: Browser, base: str) -> None:
-        """Files are all that is searched unless a person adds sources to them; without files the usual ones are back."""
+    async def test_other_sources_in_addition_to_files(self, browser: Browser, base: str) -> None:
+        """Only the files are searched unless the reader adds sources. Without files the usual sources are back."""
         async with visiting(browser, base) as visit:
             page, opener = visit.page, visit.page.locator("#form .options-button")
             await offer(visit)
@@ -523,8 +541,10 @@ class TestFiles:
             await page.evaluate(DROP, ["a.md"])
             assert (await sent(page))["sources"] == ["news"]
 
-    async def test_who_keeps_no_threads_stores_no_answer(self, browser: Browser, base: str) -> None:
-        """A question with a file is then stored no more than any other one, and followed with what the page knows of it."""
+    async def test_a_reader_who_keeps_no_threads_stores_no_answer(self, browser: Browser, base: str) -> None:
+        """The answer to a question with a file is not stored either, and can be followed up with what the page knows of
+        it.
+        """
         async with visiting(browser, base) as visit:
             await visit.keep_none()
             await visit.page.evaluate(DROP, ["a.md"])
@@ -540,8 +560,9 @@ class TestFiles:
             await visit.answered(2)
 
     async def test_limits_and_names(self, browser: Browser, base: str) -> None:
-        """What is too large, empty or one too many is said with its name and left out; a name is text, and shows its true
-        end.
+        """Files that are too large, empty or too many are named and left out.
+
+        A name is shown as text with its true suffix.
         """
         async with visiting(browser, base) as visit:
             page, field = visit.page, "#form [type=file]"
@@ -584,16 +605,19 @@ class TestFirstScreen:
             ),
         ],
     )
-    async def test_one_line_says_what_the_page_does(
+    async def test_one_line_describes_the_page(
         self, browser: Browser, base: str, locale: str, sources: list[str], said: str
     ) -> None:
-        """With what this server reads, in the language of the page, below the heading."""
+        """One line below the heading says what the server reads, in the language of the page."""
         async with visiting(browser, base, locale=locale) as visit:
             await offer(visit, sources=sources, document_titles=[])
             await expect(visit.page.locator("#intro")).to_have_text(said)
 
     async def test_examples_of_the_documents(self, browser: Browser, base: str) -> None:
-        """Titles of the operator's documents are asked about, in the documents, at once; a hostile title is text."""
+        """The examples ask about titles of the operator's documents, and search them at once.
+
+        A hostile title is shown as text.
+        """
         title = "<b>Solar</b> sails"
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -605,7 +629,10 @@ class TestFirstScreen:
             assert (body["query"], body["sources"]) == (f"What does “{title}” say?", ["documents"])
 
     async def test_the_documents_are_listed(self, browser: Browser, base: str) -> None:
-        """How many, which, and what cannot be read; hostile names are text, and a click asks about a document."""
+        """The list has the number of documents, their names, and unreadable ones.
+
+        Hostile names are text, and a click asks about a document.
+        """
         listed = {
             "total": 3, "unread": "1 file of a type that is not read: 1 .odt", "reading": None, "keywords_only": False,
             "documents": [{"title": "<b>Owls</b>", "url": "doc:owls.md"}, {"title": "Bats", "url": "doc:bats.md"}],
@@ -636,8 +663,9 @@ class TestFirstScreen:
             assert (body["query"], body["sources"]) == ("What does “<b>Owls</b>” say?", ["documents"])
 
     async def test_examples_of_the_web(self, browser: Browser, base: str) -> None:
-        """Without documents there are some of general interest, in the language of the page; the web is searched for them,
-        and a server without the web offers none.
+        """Without documents, general examples in the language of the page search the web.
+
+        A server without the web offers none.
         """
         async with visiting(browser, base, locale="de-DE") as visit:
             page = visit.page
@@ -653,7 +681,7 @@ class TestFirstScreen:
             await expect(page.locator(".examples")).to_have_count(0)
 
     async def test_recent_questions(self, browser: Browser, own_base: str) -> None:
-        """The newest threads are a tap away where they do not stand beside the page; who keeps none sees none."""
+        """The newest threads are shown if the list of threads is hidden. A reader who keeps no threads sees none."""
         async with visiting(browser, own_base, 768) as visit:
             page = visit.page
             await visit.ask()
@@ -671,10 +699,11 @@ class TestFirstScreen:
             await started(page)
             await expect(page.locator(".recent")).to_have_count(0)
 
-    async def test_an_address_with_a_question_spends_only_where_that_was_chosen(
-        self, browser: Browser, own_base: str
-    ) -> None:
-        """It fills the box and asks nothing; in a browser that switched it on it asks once, and a reload does not again."""
+    async def test_an_address_with_a_question_is_sent_only_on_request(self, browser: Browser, own_base: str) -> None:
+        """The address fills the box and sends nothing.
+
+        If the browser allows it, it is sent once, and not again after a reload.
+        """
         async with visiting(browser, own_base) as visit:
             page = visit.page
             await page.goto(f"{own_base}/?q=When+is+a+statement+partial%3F")
@@ -692,8 +721,9 @@ class TestFirstScreen:
 
 class TestKeys:
     async def test_keyboard_alone(self, browser: Browser, base: str) -> None:
-        """The panel opens, chooses and closes without a mouse: Escape gives the focus back, and so does leaving it. Shift and
-        Enter make a new line, Enter asks.
+        """The panel can be opened, used and closed without a mouse.
+
+        Closing it with Escape or leaving it returns the focus. Shift and Enter make a new line, and Enter sends.
         """
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -730,8 +760,11 @@ class TestKeys:
                 ["news"],
             )
 
-    async def test_on_a_phone_the_button_asks(self, browser: Browser, base: str) -> None:
-        """Enter of a keyboard on the glass is a new line; the panel is a sheet at the lower edge, and all of it in reach."""
+    async def test_on_a_phone_the_button_sends(self, browser: Browser, base: str) -> None:
+        """Enter on a touch keyboard is a new line.
+
+        The panel is a sheet at the lower edge, and all of it can be reached.
+        """
         async with visiting(browser, base, 390, has_touch=True, is_mobile=True) as visit:
             page = visit.page
             await visit.play(response("Owls sleep."))
@@ -754,8 +787,8 @@ class TestKeys:
 class TestAccessibility:
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     async def test_no_violation_in_any_state(self, browser: Browser, base: str, scheme: str) -> None:
-        """Empty, with chips and files, too long, with the panel and its errors, with a plan, below an answer; at three
-        widths nothing is cut off.
+        """axe finds nothing, and nothing is cut off at three widths, for an empty box, chips and files, a long text,
+        the panel and its errors, a plan, and a follow-up.
         """
         for width in (390, 820, 1440):
             async with visiting(browser, base, width, scheme) as visit:
@@ -795,8 +828,8 @@ class TestAccessibility:
 
 class TestEditing:
     async def test_an_edited_question_replaces_the_last_answer(self, browser: Browser, own_base: str) -> None:
-        """By keyboard alone: the box has the words and the choices of the question, Escape leaves all as it is, and Enter asks
-        in the place of the answer, in its thread, which stays so after a reload.
+        """With the keyboard alone, the box gets the words and choices of the question, Escape cancels, and Enter
+        replaces the answer in its thread, also after a reload.
         """
         async with visiting(browser, own_base) as visit:
             page = visit.page
@@ -827,7 +860,7 @@ class TestEditing:
             assert (visit.errors, visit.foreign) == ([], [])
 
     async def test_an_earlier_question_is_edited_at_the_end(self, browser: Browser, base: str) -> None:
-        """Its answer stays, since others follow it; the new question follows what it has followed, with all its choices."""
+        """Its answer stays, because later answers follow it. The new question has the same predecessor and choices."""
         asked = {
             "query": "And by day?", "depth": "shallow", "previous_id": "before", "time_range": "day", "domains": ["a.org"],
             "sources": ["web"], "instructions": "Shorter.", "language": "de", "plan": None,
@@ -863,8 +896,9 @@ class TestEditing:
 
 class TestAskingAgain:
     async def test_at_another_depth_or_by_another_model(self, browser: Browser, base: str) -> None:
-        """The menu at an answer has the other depths and models of the server; the new answer stands below. A report begins
-        with its plan. The quiet row says who wrote an answer.
+        """The menu of an answer offers other depths and models of the server, and the new answer is below.
+
+        A report begins with its plan. The quiet row names the writer of an answer.
         """
         made = response("Owls sleep.", metadata={"synthesizer": "one/small"})
         async with visiting(browser, base) as visit:
@@ -892,7 +926,7 @@ class TestAskingAgain:
             await expect(page.locator(".edit-question")).to_contain_text("at the end of this thread")
             assert visit.errors == []
 
-    async def test_quotes_are_said_to_be_without_a_model(self, browser: Browser, base: str) -> None:
+    async def test_quotes_are_labelled_as_written_without_a_model(self, browser: Browser, base: str) -> None:
         async with visiting(browser, base) as visit:
             await visit.play(response("Owls sleep.", metadata={"synthesizer": "extractive"}))
             await visit.ask()

@@ -1,4 +1,4 @@
-"""The box for the next question of a thread: it is in view from the first word of an answer on, and hides none of the text."""
+"""The box for the next question of a thread is visible from the first word of an answer, and hides no text."""
 
 from __future__ import annotations
 
@@ -32,10 +32,8 @@ async def fail(visit: Visit) -> None:
 
 class TestDockedBox:
     @pytest.mark.parametrize("width", WIDTHS)
-    async def test_it_stays_in_its_place_while_an_answer_is_written(
-        self, browser: Browser, base: str, width: int
-    ) -> None:
-        """It stands at the lower edge from the beginning, for a short text and a long one, at its top, middle and end."""
+    async def test_the_box_keeps_its_position_during_an_answer(self, browser: Browser, base: str, width: int) -> None:
+        """It is at the lower edge from the beginning, for a short and a long text, at its top, middle and end."""
         answer = page_answers.long_answer(6, 10)
         async with visiting(browser, base, width) as visit:
             page = visit.page
@@ -56,7 +54,7 @@ class TestDockedBox:
             assert await visit.overflow() <= 0
 
     async def test_a_question_is_held_until_the_answer_is_there(self, browser: Browser, base: str) -> None:
-        """The box says so; who edits the question takes it back, and it is asked once."""
+        """The box says that it waits. Editing the question takes it back, and it is sent once."""
         answer = page_answers.long_answer(1, 2)
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -78,7 +76,7 @@ class TestDockedBox:
             await expect(page.locator(".turn")).to_have_count(2)
 
     async def test_what_is_written_stays_when_the_answer_fails(self, browser: Browser, base: str) -> None:
-        """Nothing is asked then, and the question that failed takes the box only where that is empty."""
+        """If the answer fails nothing is sent, and the failed question returns to the box only if the box is empty."""
         async with visiting(browser, base) as visit:
             await begin(visit)
             await visit.page.fill("#follow-up", "And by day?")
@@ -93,7 +91,7 @@ class TestDockedBox:
     async def test_it_covers_no_text_in_a_low_window(
         self, browser: Browser, base: str, width: int, height: int
     ) -> None:
-        """As with a page at 200 %: there it stands below the text, and comes to the edge only for who writes in it."""
+        """In a low window, as at a zoom of 200 %, the box is below the text, and moves to the edge only during typing."""
         answer = page_answers.long_answer(2, 10)
         async with visiting(browser, base, width, height=height) as visit:
             page = visit.page
@@ -107,8 +105,8 @@ class TestDockedBox:
             assert await visit.overflow() <= 0
 
     @pytest.mark.parametrize("width", [390, 1280])
-    async def test_the_focus_is_never_behind_it(self, browser: Browser, base: str, width: int) -> None:
-        """Neither the keys of the page nor Tab lead to a marker or a button under the box."""
+    async def test_the_focus_is_never_hidden_by_the_box(self, browser: Browser, base: str, width: int) -> None:
+        """Page keys and Tab never move to a marker or a button under the box."""
         answer = page_answers.long_answer(3, 10)
         focused = "document.activeElement.getBoundingClientRect().bottom"
         async with visiting(browser, base, width) as visit:
@@ -126,7 +124,7 @@ class TestDockedBox:
                 assert await page.evaluate(focused) <= (await box(page))["top"], last
 
     async def test_a_keyboard_on_the_screen_lifts_it(self, browser: Browser, base: str) -> None:
-        """Where the keyboard covers the page without making its window smaller, the box stands above it."""
+        """If the keyboard covers the page without resizing its window, the box is above the keyboard."""
         answer = page_answers.long_answer(3, 10)
         async with visiting(browser, base, 390) as visit:
             page = visit.page
@@ -144,7 +142,7 @@ class TestDockedBox:
 
     @pytest.mark.parametrize("width", WIDTHS)
     async def test_what_opens_from_it_is_in_view(self, browser: Browser, base: str, width: int) -> None:
-        """The panel of the choices opens into the window; a plan, which may be longer than that, scrolls with the page."""
+        """The panel of choices opens inside the window. A plan may be longer, and scrolls with the page."""
         answer = page_answers.long_answer(3, 10)
         questions = [f"Question {number} about owls?" for number in range(10)]
         plan = {"query": "q", "language": "en", "questions": questions, "planner": "m", "degraded": []}
@@ -168,7 +166,7 @@ class TestDockedBox:
             assert await page.locator(".thread-next").evaluate("each => getComputedStyle(each).position") == "static"
 
     async def test_no_violation_while_it_waits(self, browser: Browser, base: str) -> None:
-        """Nor while it says what it holds."""
+        """axe finds nothing while the box waits or shows the waiting question."""
         async with visiting(browser, base, 390) as visit:
             await begin(visit)
             await page_answers.write(visit, "Owls hunt at night. " * 100)

@@ -1,4 +1,7 @@
-"""The evidence strip and the receipts of the page at /, in a real Chromium: which sentences of an answer hold, at a glance."""
+"""The evidence strip and the receipts of the page at /, in a real Chromium.
+
+They show which sentences of an answer are supported.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ def span(text: str, words: str) -> dict[str, int]:
 
 
 def answer(**fields: Any) -> dict[str, Any]:
-    """Return an answer with a sentence of each verdict; the check says which words of the second one its source contradicts."""
+    """Return an answer with a sentence for each verdict.
+
+    The check names the words of the second one that its source contradicts.
+    """
     made = response(TEXT, metadata={"uncited_sentences": 1, "uncited": [span(TEXT, UNCITED)]}, **fields)
     made["raw_results"][0]["content"] = CONTENT
     made["citations"] = [citation(TEXT, statement, CONTENT, quote, verdict) for statement, quote, verdict in STATEMENTS]
@@ -50,7 +56,7 @@ async def show(visit: Visit, made: dict[str, Any]) -> None:
 
 
 async def export(page: Page, *names: str) -> dict[str, str]:
-    """Return the files that the menu of the answer makes, by their names in it."""
+    """Return the files of the answer's menu by their names."""
     files: dict[str, str] = {}
     for name in names:
         await page.locator(".tools .menu > summary").click()
@@ -63,7 +69,9 @@ async def export(page: Page, *names: str) -> dict[str, str]:
 
 class TestStrip:
     async def test_one_cell_for_each_sentence(self, browser: Browser, base: str) -> None:
-        """In the order of the text, as wide as the sentence is long, with how many hold beside it."""
+        """Cells are in the order of the text, proportional to the sentences, and followed by the number of supported
+        sentences.
+        """
         async with visiting(browser, base) as visit:
             await show(visit, answer())
             assert await visit.page.evaluate(CELLS) == VERDICTS
@@ -73,8 +81,8 @@ class TestStrip:
             assert found[1] == max(found)
             assert found[0] == min(found)
 
-    async def test_what_no_source_says_is_no_contradiction(self, browser: Browser, base: str) -> None:
-        """It has a colour and words of its own; a contradiction stays red."""
+    async def test_a_missing_statement_is_no_contradiction(self, browser: Browser, base: str) -> None:
+        """It has its own colour and words. A contradiction is red."""
         made = answer()
         made["citations"][1]["finding"] = "contradicts"
         made["citations"][2] |= {"verdict": "unsupported", "finding": "absent"}
@@ -84,8 +92,10 @@ class TestStrip:
             badges = visit.page.locator(".verdict-line .badge")
             assert await badges.all_inner_texts() == ["1 supported", "1 contradicted", "1 not found", "1 not checked"]
 
-    async def test_it_leads_to_the_sentences(self, browser: Browser, base: str) -> None:
-        """A click and the keys alone: one stop of Tab, arrows between the cells, a name for each, the marker gets the focus."""
+    async def test_the_strip_links_to_the_sentences(self, browser: Browser, base: str) -> None:
+        """A click or the keys move to a sentence: one tab stop, arrow keys between cells, a name for each cell, and the
+        focus on the marker.
+        """
         async with visiting(browser, base, 390) as visit:
             page = visit.page
             await show(visit, answer())
@@ -101,8 +111,8 @@ class TestStrip:
             shown = "[...CSS.highlights.get('sentence-shown')].map(String)"
             await becomes(page, shown, [UNCITED])
 
-    async def test_the_table_says_the_same(self, browser: Browser, base: str) -> None:
-        """Behind the count stands a table of all sentences with verdict and source, which a screen reader can walk."""
+    async def test_the_table_has_the_same_content(self, browser: Browser, base: str) -> None:
+        """Screen readers can read a table of all sentences with their verdicts and sources."""
         async with visiting(browser, base, 390) as visit:
             page = visit.page
             await show(visit, answer())
@@ -113,12 +123,12 @@ class TestStrip:
             await expect(rows.nth(3)).to_contain_text("no source")
             coloured = "row => getComputedStyle(row.querySelector('.badge')).color"
             colours = [await rows.nth(row).evaluate(coloured) for row in range(3)]
-            assert len(set(colours)) == 3  # as the cells of the strip
+            assert len(set(colours)) == 3  # like the cells of the strip
             assert await visit.violations() == []
             assert await visit.overflow() <= 0
 
     async def test_it_grows_with_the_text(self, browser: Browser, base: str) -> None:
-        """Grey cells come with the sentences and take their colours with the verdicts, and nothing below them moves."""
+        """Grey cells appear with the sentences and get their colours with the verdicts. The text below does not move."""
         made = answer()
         top = "document.querySelector('.answer').getBoundingClientRect().top"
         async with visiting(browser, base) as visit:
@@ -135,7 +145,7 @@ class TestStrip:
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     async def test_no_violation(self, browser: Browser, base: str, scheme: str) -> None:
-        """In both themes, with receipts and without, axe finds nothing."""
+        """axe finds nothing in both themes, with and without receipts."""
         for width in (390, 1440):
             async with visiting(browser, base, width, scheme) as visit:
                 await show(visit, answer())
@@ -151,7 +161,7 @@ class TestStrip:
 
 
 def quotes(*sources: int, others: int = 0, **fields: Any) -> dict[str, Any]:
-    """Return an answer without a language model: a quote of each of these sources, then other sentences, which are no copies."""
+    """Return an extractive answer with a quote of each of these sources, and other sentences that are no copies."""
     parts, citations = [], []
     for number, source in enumerate((*sources, *[1] * others)):
         start = sum(map(len, parts))
@@ -167,10 +177,10 @@ def quotes(*sources: int, others: int = 0, **fields: Any) -> dict[str, Any]:
 
 
 class TestQuotes:
-    """What an answer without a language model copies is a quote: it may say nothing on the question."""
+    """A verbatim copy in an extractive answer is a quote, which may not answer the question."""
 
     async def test_quotes_have_no_green(self, browser: Browser, base: str) -> None:
-        """Strip, table, markers, badges and dialog; the words say what it is."""
+        """Strip, table, markers, badges and dialog show quotes in another colour and with their own words."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await show(visit, quotes(1, 2, 1))
@@ -199,7 +209,7 @@ class TestQuotes:
     async def test_counts_are_right_in_each_language(
         self, browser: Browser, base: str, locale: str, one: str, several: str
     ) -> None:
-        """One quote and several."""
+        """The words fit one quote and several."""
         for made, line in ((quotes(1), one), (quotes(1, 2, 1), several)):
             async with visiting(browser, base, locale=locale) as visit:
                 await show(visit, made)
@@ -211,22 +221,22 @@ class TestQuotes:
     async def test_another_sentence_is_counted_as_before(
         self, browser: Browser, base: str, made: dict[str, Any], line: str
     ) -> None:
-        """Where one sentence is no copy, it is told how many hold."""
+        """If one sentence is not a copy, the number of supported sentences is shown."""
         async with visiting(browser, base) as visit:
             await show(visit, made)
             await expect(visit.page.locator(".strip-count")).to_have_text(line)
             verdicts = ["quoted" if each["is_verbatim"] else "supported" for each in made["citations"]]
             assert await visit.page.evaluate(CELLS) == verdicts
 
-    async def test_a_copy_that_a_model_wrote_holds(self, browser: Browser, base: str) -> None:
-        """The model chose it as a statement of its answer."""
+    async def test_a_copy_that_a_model_wrote_is_supported(self, browser: Browser, base: str) -> None:
+        """The model selected it as a statement of its answer, so it counts as supported."""
         async with visiting(browser, base) as visit:
             await show(visit, quotes(1, 2, metadata={"synthesizer": "m"}))
             assert await visit.page.evaluate(CELLS) == ["supported"] * 2
             await expect(visit.page.locator(".strip-count")).to_have_text("2 of 2 hold")
 
-    async def test_files_say_it_and_the_json_is_the_servers(self, browser: Browser, base: str) -> None:
-        """Markdown and HTML have the counts and the words; JSON has the verdict of the server."""
+    async def test_files_mark_quotes_and_json_is_unchanged(self, browser: Browser, base: str) -> None:
+        """Markdown and HTML have the counts and words of quotes. JSON has the server's verdict."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await show(visit, quotes(1, 2))
@@ -249,7 +259,10 @@ class TestQuotes:
 
 class TestFiles:
     async def test_exports_have_the_strip_and_the_sources(self, browser: Browser, base: str) -> None:
-        """Markdown has a line of block characters and HTML cells; CSL-JSON and BibTeX name the sources with their days."""
+        """Markdown has a line of block characters, and HTML has cells.
+
+        CSL-JSON and BibTeX list the sources with their dates.
+        """
         made = answer()
         made["raw_results"][0]["published"] = "2025-03-01T08:00:00Z"
         async with visiting(browser, base) as visit:
@@ -275,10 +288,10 @@ class TestFiles:
 
 class TestSources:
     @pytest.mark.parametrize("media", ["screen", "print"])
-    async def test_a_statement_stands_before_its_verdict_and_the_quote(
+    async def test_a_statement_precedes_its_verdict_and_the_quote(
         self, browser: Browser, base: str, media: Literal["screen", "print"]
     ) -> None:
-        """A quote alone below "not found" would say that it is not in the source, where it stands."""
+        """ "Not found" directly above a quote would be misleading, because the quote itself is in the source."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await show(visit, answer())
@@ -292,8 +305,10 @@ class TestSources:
 
 
 class TestForeignText:
-    async def test_it_turns_no_order_and_names_no_other_host(self, browser: Browser, base: str) -> None:
-        """Signs that turn the order of a title, and marks that pile up, are not shown; a link has no name before its host."""
+    async def test_bidirectional_controls_and_other_hosts_are_not_shown(self, browser: Browser, base: str) -> None:
+        """Bidirectional controls and stacked combining marks in titles are not shown, and a link shows no name before
+        its host.
+        """
         url = "https://bank.example@example.org/a"
         source = {"index": 1, "title": "report\u202efdp.exe Z" + "\u0301" * 40, "url": url}
         made = response(f"Owls sleep [1]. [Here]({url}).", sources=[source])
@@ -306,9 +321,9 @@ class TestForeignText:
             hrefs = "[...document.querySelectorAll('.answer a, .source-title a')].map(link => link.href)"
             assert await visit.page.evaluate(hrefs) == ["https://example.org/a"] * 2
 
-    async def test_it_is_the_same_everywhere(self, browser: Browser, base: str) -> None:
-        """Titles, excerpts, questions, the answer, its quotes, the panel of a source, files and the clipboard: none of them has
-        a sign that turns the order, nor more marks on a letter than the page's filter leaves.
+    async def test_unsafe_characters_are_removed_everywhere(self, browser: Browser, base: str) -> None:
+        """Bidirectional controls and excess combining marks are removed in titles, excerpts, questions, answers,
+        quotes, the source panel, files and the clipboard.
         """
         bad = "owls \u202e\u2067see Z" + "\u0301" * 40
         content = f"{bad}. It hunts at night."
@@ -343,12 +358,12 @@ class TestForeignText:
             await page.get_by_role("tab", name="Sources").click()
             assert signs.findall(await page.evaluate(shown)) == []
             await page.get_by_role("tab", name="Answer").click()
-            await page.get_by_role("button", name="owls").last.click()  # what was suggested
+            await page.get_by_role("button", name="owls").last.click()  # a suggested question
             await expect(page.locator(".turn")).to_have_count(2)
             assert signs.findall(await page.evaluate(shown)) == []
 
-    async def test_no_address_is_shown_or_copied_with_a_user(self, browser: Browser, base: str) -> None:
-        """Neither as the label of a link nor in a copy or a file: what stands before the host is left out everywhere."""
+    async def test_the_user_part_of_an_address_is_never_shown(self, browser: Browser, base: str) -> None:
+        """The user part of an address is left out in link labels, copies and files."""
         url = "https://name:secret@example.org/a"
         made = response(f"Owls sleep [1]. See <{url}>.", sources=[{"index": 1, "title": url, "url": url}])
         made["raw_results"][0] |= {"title": url, "url": url}
@@ -372,8 +387,8 @@ class TestForeignText:
                 assert "https://example.org/a" in text
                 await page.keyboard.press("Escape")
 
-    async def test_verdicts_are_seen_in_forced_colours(self, browser: Browser, base: str) -> None:
-        """A system that sets all colours leaves the strip its own, its cells differ in height, and each marker has a border."""
+    async def test_verdicts_are_visible_in_forced_colours(self, browser: Browser, base: str) -> None:
+        """In forced colours the strip keeps its colours, cells differ in height, and each marker has a border."""
         async with visiting(browser, base, forced_colors="active") as visit:
             await show(visit, answer())
             cells = """[...document.querySelectorAll('.strip-band .cell')].map(cell => {
@@ -388,8 +403,8 @@ class TestForeignText:
             assert ground not in await visit.page.evaluate(borders)
             assert await visit.violations() == []
 
-    async def test_what_stays_on_this_machine_did_not_leave_it(self, browser: Browser, base: str) -> None:
-        """A service at a loopback address stands in no row of what left."""
+    async def test_local_services_are_not_listed_as_sent_data(self, browser: Browser, base: str) -> None:
+        """A service at a loopback address is not listed under sent data."""
         row = {"kind": "query", "requests": 1, "bytes": 9, "via": None}
         here = ("127.0.0.1:8080", "localhost", "model.localhost:1", "[::1]:9", "::ffff:127.0.0.1")
         sent = [{**row, "host": host} for host in (*here, "api.example.org")]
@@ -411,7 +426,7 @@ class TestForeignText:
 
 class TestTwoTabs:
     async def test_a_tab_shows_what_another_one_asked(self, browser: Browser, base: str) -> None:
-        """When it gets the focus again."""
+        """A tab is updated when it gets the focus."""
         runs = [{"id": "abc", "query": "q", "depth": "deep"}]
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -429,8 +444,11 @@ class TestTwoTabs:
 
 
 class TestReceipts:
-    async def test_a_receipt_stands_beside_its_sentence(self, browser: Browser, base: str) -> None:
-        """On a wide screen the margin names the source and strikes out what it says differently; below that the card does."""
+    async def test_a_receipt_is_next_to_its_sentence(self, browser: Browser, base: str) -> None:
+        """On a wide screen the margin names the source and strikes out different words.
+
+        On a narrow screen the card does.
+        """
         async with visiting(browser, base, 1440) as visit:
             page = visit.page
             await show(visit, answer())
@@ -457,15 +475,15 @@ class TestReceipts:
             await expect(page.locator(".cite-card .difference")).to_contain_text("9 4", use_inner_text=True)
 
     async def test_the_panel_marks_the_words_in_both_texts(self, browser: Browser, base: str) -> None:
-        """The number of the answer and that of the source."""
+        """Both the answer's number and the source's number are marked."""
         async with visiting(browser, base) as visit:
             await show(visit, answer())
             await visit.page.locator(".cite").nth(1).click()
             await expect(visit.page.locator("#quote blockquote mark")).to_have_text("9")
             await expect(visit.page.locator(".source-text mark.found")).to_have_text("4")
 
-    async def test_without_a_difference_the_card_is_all(self, browser: Browser, base: str) -> None:
-        """A check that says only that it doubts draws no receipt."""
+    async def test_without_a_difference_there_is_only_a_card(self, browser: Browser, base: str) -> None:
+        """If the check only has doubts, there is a card and no receipt."""
         made = answer()
         del made["citations"][1]["difference"]
         async with visiting(browser, base, 1440) as visit:

@@ -1,4 +1,4 @@
-"""The page at / when something is late, lost, silent or done twice: cancels, double clicks, long threads, a lost server."""
+"""The page at / with late, lost, silent or repeated events: cancels, double clicks, long threads, a lost server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WATCH = """selector => {
 
 
 def held(gate: asyncio.Event, **answer: Any) -> Callable[[Route], Awaitable[None]]:
-    """Answer when the gate is open, where the page still waits for it."""
+    """Answer when the gate is open, if the page still waits."""
 
     async def handle(route: Route) -> None:
         await gate.wait()
@@ -38,13 +38,13 @@ def held(gate: asyncio.Event, **answer: Any) -> Callable[[Route], Awaitable[None
 
 
 async def asked(visit: Visit, wanted: str, times: int = 1) -> None:
-    """So many of these requests have left the page."""
+    """Wait until this many of these requests were sent."""
     await until(lambda: visit.seen.count(wanted) >= times)
 
 
 class TestCancel:
-    async def test_before_the_server_has_said_its_id(self, browser: Browser, base: str) -> None:
-        """The page waits for the id and cancels the run on the server; only then it says so."""
+    async def test_cancel_before_the_server_has_sent_the_id(self, browser: Browser, base: str) -> None:
+        """The page waits for the id, cancels the run on the server, and then confirms."""
         gate = asyncio.Event()
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -59,8 +59,8 @@ class TestCancel:
             await expect(page.locator("#result").get_by_role("alert")).to_contain_text("cancelled")
             assert [request for request in visit.seen if request.endswith("/research/r")] == ["DELETE /research/r"]
 
-    async def test_while_a_rate_limit_is_waited_for(self, browser: Browser, base: str) -> None:
-        """The question is not sent any more."""
+    async def test_cancel_while_waiting_for_a_rate_limit(self, browser: Browser, base: str) -> None:
+        """The waiting question is not sent."""
         refusal = {"status": 429, "headers": {"Retry-After": "5"}, "json": {"code": "rate_limited"}}
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -71,11 +71,11 @@ class TestCancel:
             await page.get_by_role("button", name="Cancel", exact=True).click()
             await expect(page.locator("#result").get_by_role("alert")).to_contain_text("cancelled")
             await page.clock.fast_forward(10_000)
-            await page.evaluate("fetch('research/options')")  # what was to be sent is sent before this
+            await page.evaluate("fetch('research/options')")  # everything before this has been sent
             assert visit.seen.count("POST /research") == 1
 
-    async def test_of_a_plan(self, browser: Browser, base: str) -> None:
-        """The making of a plan ends when the reader says so, and the question can be changed."""
+    async def test_cancel_of_a_plan(self, browser: Browser, base: str) -> None:
+        """Planning ends, and the question can be changed."""
         gate = asyncio.Event()
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -89,7 +89,7 @@ class TestCancel:
             gate.set()
 
     async def test_a_plan_of_a_question_that_was_changed_fails_silently(self, browser: Browser, base: str) -> None:
-        """Its error would stand below another question."""
+        """The error would appear below another question."""
         gate = asyncio.Event()
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -104,7 +104,9 @@ class TestCancel:
 
 class TestSilence:
     async def test_a_question_that_the_server_does_not_confirm(self, browser: Browser, base: str) -> None:
-        """A server that takes the request and says nothing ends the waiting, and the reader learns where to look first."""
+        """If the server accepts the request and sends nothing, the page stops waiting and tells the reader where to
+        look first.
+        """
         gate = asyncio.Event()
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -121,7 +123,7 @@ class TestSilence:
             gate.set()
 
     async def test_streams_that_are_closed_at_once(self, browser: Browser, base: str) -> None:
-        """A proxy that ends each stream with success is asked less and less often, and at last the page says what is wrong."""
+        """If a proxy closes every stream at once, the page retries less and less often, and finally reports the fault."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.clock.install()
@@ -137,7 +139,7 @@ class TestSilence:
 
 class TestOnce:
     async def test_a_lost_run_is_looked_for_once(self, browser: Browser, base: str) -> None:
-        """Two clicks on "Try again" follow the run once: its text does not stand there twice."""
+        """Two clicks on "Try again" follow the run once, so its text is not repeated."""
         gate = asyncio.Event()
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -159,8 +161,11 @@ class TestOnce:
             await expect(page.locator(".answer")).to_have_text("Owls sleep.")
 
     @pytest.mark.parametrize("name", ["Why do owls hoot?", "Ask deeper", "Shorter", "what is an owl"])
-    async def test_a_double_click_asks_once(self, browser: Browser, base: str, name: str) -> None:
-        """What asks from an answer asks again when the first question has its own; the wish of a new version stands at it."""
+    async def test_a_double_click_sends_once(self, browser: Browser, base: str, name: str) -> None:
+        """A double click on an action of an answer sends one request. The action is enabled again after the new answer.
+
+        The instruction of a new version is shown with it.
+        """
         proposed = {"correction": "what is an owl", "related_questions": ["Why do owls hoot?"]}
         made = response("Owls sleep [1].", metadata=proposed)
         made["citations"] = [
@@ -185,9 +190,7 @@ class TestOnce:
             if name == "Shorter":
                 await turn.get_by_text("Write again").click()
             button = turn.get_by_role("button", name=name, include_hidden=True)  # its menu closes
-            await button.evaluate(
-                "each => { each.click(); each.click(); }"
-            )  # the page may scroll between two of a mouse
+            await button.evaluate("each => { each.click(); each.click(); }")  # the page may scroll between two clicks
             await visit.answered(2)
             await expect(button).to_be_enabled()
             await expect(page.locator(".turn")).to_have_count(2)
@@ -207,7 +210,7 @@ LISTED = {
 
 
 async def play_thread(visit: Visit, turns: int = TURNS, **changes: Any) -> None:
-    """Let the server have a thread of so many turns, r1 and so on, and nothing else."""
+    """Let the server have one thread with this many turns, named r1 and so on."""
 
     async def answer(route: Route) -> None:
         number = route.request.url.rpartition("/r")[2]
@@ -225,8 +228,9 @@ async def play_thread(visit: Visit, turns: int = TURNS, **changes: Any) -> None:
 
 class TestLongThreads:
     async def test_the_end_of_a_stored_thread(self, browser: Browser, base: str) -> None:
-        """It is opened without a word of each of its answers and with one look at the list, which knows it as the current
-        one; deleted there, it is gone from the page.
+        """The thread opens without announcing its answers, and with one request of the list, which marks it as current.
+
+        If the thread is deleted there, the page removes it.
         """
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -245,7 +249,7 @@ class TestLongThreads:
             await expect(page.locator("#query")).to_be_visible()
 
     async def test_earlier_questions_come_ten_at_a_time(self, browser: Browser, base: str) -> None:
-        """The button keeps the focus as long as there are more, and leaves it to the first question."""
+        """The button keeps the focus while there are more questions, and then passes it to the first one."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await play_thread(visit)
@@ -261,8 +265,9 @@ class TestLongThreads:
             await expect(titles.first).to_be_focused()
 
     async def test_forty_questions(self, browser: Browser, base: str) -> None:
-        """Each has a heading, the first one that of the page; neither the last nor an earlier answer moves what is read, and
-        the box stands below all of them.
+        """Each question has a heading, and the first one is the page's heading.
+
+        Neither the last nor an earlier answer moves the visible text, and the box is below all of them.
         """
         count = 40
         title = "document.querySelector('#turn-39-title').getBoundingClientRect().top"
@@ -276,7 +281,7 @@ class TestLongThreads:
                 before = await page.evaluate(title)
                 await page.get_by_role("button", name="Show earlier questions").evaluate("each => each.click()")
                 await expect(page.locator(".turn .actions")).to_have_count(shown)
-                if shown < count:  # the last click leads to the first question
+                if shown < count:  # the last click moves to the first question
                     assert abs(await page.evaluate(title) - before) <= 1
             await expect(page.get_by_role("heading", level=1)).to_have_count(1)
             await expect(page.locator("h2.turn-title")).to_have_count(count - 1)
@@ -288,8 +293,10 @@ class TestLongThreads:
 
 class TestStoredThread:
     async def test_a_refused_run_is_waited_for_and_keeps_its_question(self, browser: Browser, base: str) -> None:
-        """The questions of a thread are there at once; of its nine answers few are asked for together, and one that a rate
-        limit refuses is asked for again and again, at different times. One that is gone keeps its question.
+        """The questions of a thread appear at once.
+
+        Only a few of its nine answers are requested together, and a rate limited one is retried at varying intervals. A
+        removed answer keeps its question.
         """
         count, under_way, most = 9, 0, 0
         refusals = dict.fromkeys(range(count), 4)
@@ -325,7 +332,7 @@ class TestStoredThread:
             assert most <= 3
 
     async def test_a_long_thread_has_a_heading(self, browser: Browser, base: str) -> None:
-        """Its title, as long as the first question is not shown."""
+        """The heading is the title while the first question is not shown."""
         async with visiting(browser, base) as visit:
             await play_thread(visit)
             await visit.page.goto(f"{base}/#research/r{TURNS}")
@@ -338,8 +345,8 @@ SIZES = "['partial', 'unsupported', 'uncited'].map(each => CSS.highlights.get(`s
 
 
 class TestLeaving:
-    async def test_lines_go_with_their_text(self, browser: Browser, base: str) -> None:
-        """The lines under sentences of an answer that is left are forgotten."""
+    async def test_underlines_are_removed_with_their_text(self, browser: Browser, base: str) -> None:
+        """The underlines of an answer that is left are removed."""
         text = "They never hunt [1]."
         made = response(text)
         made["citations"] = [
@@ -354,8 +361,8 @@ class TestLeaving:
             await expect(visit.page.locator("#query")).to_be_visible()
             await becomes(visit.page, SIZES, [0, 0, 0])
 
-    async def test_what_comes_late_is_not_heard(self, browser: Browser, base: str) -> None:
-        """A run that arrives after its view was left says nothing."""
+    async def test_a_late_run_is_not_announced(self, browser: Browser, base: str) -> None:
+        """A run that arrives after its view was left is not announced."""
         gate = asyncio.Event()
         thread = {"id": "r", "title": "q", "researches": [JOB]}
         async with visiting(browser, base) as visit:
@@ -377,7 +384,7 @@ class TestLeaving:
 
 class TestLanguage:
     async def test_a_stored_thread_is_drawn_in_the_new_language(self, browser: Browser, base: str) -> None:
-        """Its turns and the box below; the focus stays at the choice."""
+        """Its turns and the box are redrawn, and the focus stays on the language choice."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await play_thread(visit, 2)
@@ -390,8 +397,8 @@ class TestLanguage:
             await expect(page.locator("#language")).to_be_focused()
             assert await page.get_attribute(".turn", "lang") is None
 
-    async def test_another_thread_says_its_language(self, browser: Browser, base: str) -> None:
-        """What the page alone holds stays as it is, with the language and the direction in which it was written."""
+    async def test_another_thread_keeps_its_language(self, browser: Browser, base: str) -> None:
+        """Content known only to the page keeps its language and direction."""
         async with visiting(browser, base) as visit:
             await visit.keep_none()
             await visit.play(response("Owls sleep."))
@@ -405,8 +412,8 @@ class TestLanguage:
 
 
 class TestServerAway:
-    async def test_the_list_says_it_once(self, browser: Browser, base: str) -> None:
-        """While something runs the list is asked for again and again; that the server is away is said when it begins."""
+    async def test_the_list_reports_a_fault_once(self, browser: Browser, base: str) -> None:
+        """The list is requested repeatedly during a run, but an unavailable server is reported once."""
         running = {**LISTED, "status": "running", "running": 1}
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -426,7 +433,9 @@ class TestServerAway:
             assert len(await page.evaluate("said")) == 1
 
     async def test_a_server_that_comes_back_is_found(self, browser: Browser, base: str) -> None:
-        """However long it was away, the page asks it again and shows the answer; it notices a network that is back."""
+        """However long the server was unavailable, the page reconnects and shows the answer, also when the network
+        returns.
+        """
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.clock.install()
@@ -442,8 +451,8 @@ class TestServerAway:
             await visit.answered()
             await expect(page.locator(".answer")).to_have_text("Owls sleep.")
 
-    async def test_a_thread_comes_with_its_server(self, browser: Browser, base: str) -> None:
-        """Nobody need ask for it again: the window that gets the focus does."""
+    async def test_a_thread_is_loaded_when_its_server_is_back(self, browser: Browser, base: str) -> None:
+        """The page loads the thread when the window gets the focus."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.play_stored(response("Owls sleep."))
@@ -457,7 +466,7 @@ class TestServerAway:
             await visit.answered()
 
     async def test_a_first_question_that_fails_stays_in_a_box(self, browser: Browser, base: str) -> None:
-        """It can be changed there and asked again, with its files."""
+        """It can be changed there and sent again with its files."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.route("**/research", lambda route: route.abort())
@@ -474,7 +483,7 @@ class TestServerAway:
             assert (body["query"], [each["name"] for each in body["files"]]) == ("Do owls sleep?", ["owls.txt"])
 
     async def test_a_thread_is_looked_for_again(self, browser: Browser, base: str) -> None:
-        """The button keeps the focus and says that it works; then the thread is there."""
+        """The button keeps the focus and shows that it works until the thread is found."""
         gate = asyncio.Event()
         thread = {"id": "abc", "title": "q", "researches": [{"id": "abc"}]}
         async with visiting(browser, base) as visit:
@@ -495,7 +504,7 @@ class TestServerAway:
             await expect(page.locator("#result-title")).to_be_focused()
 
     async def test_an_icon_is_asked_for_again(self, browser: Browser, base: str) -> None:
-        """That a site has none is remembered; that the server could not say so is not."""
+        """A missing icon is remembered. A failed request is not."""
         statuses = [503, 404, 404]
         asked_for: list[str] = []
 
@@ -526,8 +535,8 @@ class TestServerAway:
 
 
 class TestNarrow:
-    async def test_the_mark_leads_to_a_new_question(self, browser: Browser, base: str) -> None:
-        """Where its link has no room, the mark at the top has the name of it."""
+    async def test_the_logo_leads_to_a_new_question(self, browser: Browser, base: str) -> None:
+        """If the link has no room, the logo has its name."""
         async with visiting(browser, base, 390) as visit:
             await visit.play(response("Owls sleep."))
             await visit.ask()

@@ -1,4 +1,4 @@
-"""Reading an answer on the page at /, in a real Chromium: its sources, the verdicts on its sentences, tables, code."""
+"""Reading an answer on the page at /, in a real Chromium: its sources, the verdicts of its sentences, tables and code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ async def store_answer(page: Page, made: dict[str, object]) -> None:
 
 class TestSourceCards:
     async def test_sources_are_shown_before_the_first_word(self, browser: Browser, base: str) -> None:
-        """The event `sources` shows a card for each, with host, date and snippet as text, though no word is written."""
+        """The event `sources` shows a card for each source with host, date and snippet as text, before any word is
+        written.
+        """
         body = "".join(f"data: {json.dumps({'request_id': 'r', **event})}\n\n" for event in (FOUND, NUMBERED))
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -57,7 +59,7 @@ class TestSourceCards:
             assert visit.foreign == []
 
     async def test_a_date_is_the_same_day_everywhere(self, browser: Browser, base: str) -> None:
-        """The day of a source has no time, so that no time zone makes it the day before."""
+        """The date of a source has no time, so no time zone changes the day."""
         async with visiting(browser, base, timezone_id="America/New_York") as visit:
             await visit.play(response("Owls sleep."), FOUND, NUMBERED)
             await visit.ask()
@@ -70,7 +72,7 @@ class TestSourceCards:
     async def test_a_source_in_another_language_says_which(
         self, browser: Browser, base: str, locale: str, language: str, name: str
     ) -> None:
-        """In the language of the page; a source in the language of the answer says nothing."""
+        """A card names the source's language, in the language of the page, if it differs from the answer's."""
         answer = response("The owl sleeps by day [1].")
         answer["sources"] = [{**answer["sources"][0], "language": language}]
         async with visiting(browser, base, locale=locale) as visit:
@@ -81,7 +83,7 @@ class TestSourceCards:
             await expect(facts).to_have_text(name)
 
     async def test_a_card_that_is_not_cited_says_so_and_opens_its_text(self, browser: Browser, base: str) -> None:
-        """The answer keeps the cards of all sources; no verdict is claimed about one that nothing cites."""
+        """The answer keeps the cards of all sources. An uncited source has no verdict."""
         text = "The owl sleeps by day [1]."
         answer = response(text)
         content = answer["raw_results"][0]["content"]
@@ -104,9 +106,9 @@ class TestSourceCards:
             assert await visit.overflow() <= 0
 
     @pytest.mark.parametrize("is_on", [True, False])
-    async def test_icons_come_from_the_server_alone(self, browser: Browser, base: str, is_on: bool) -> None:
-        """Where the operator allows them each site is asked for once, a letter stays where there is none, and the ledger says
-        so; else nothing is asked for.
+    async def test_icons_come_only_from_the_server(self, browser: Browser, base: str, is_on: bool) -> None:
+        """If the operator allows icons, each site is requested once, a missing icon is replaced by a letter, and the
+        ledger lists it. Otherwise nothing is requested.
         """
         gif = base64.b64decode("R0lGODlhAQABAIAAAP8AAP///ywAAAAAAQABAAACAkQBADs=")
         answer = response("Owls sleep by day [1].", sources=[*TWO_SOURCES, {**TWO_SOURCES[0], "index": 3}])
@@ -142,8 +144,8 @@ class TestSourceCards:
             assert len([request for request in visit.seen if request.endswith("/icon")]) == (2 if is_on else 0)
             assert visit.foreign == []
 
-    async def test_no_answer_leaves_the_nearest_passages(self, browser: Browser, base: str) -> None:
-        """Where nothing is cited, the passages that were found stand below the text, and a button asks deeper."""
+    async def test_no_answer_shows_the_closest_passages(self, browser: Browser, base: str) -> None:
+        """Without citations, the closest passages are below the text, and a button asks with more depth."""
         text = "The sources do not answer this."
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -158,7 +160,7 @@ class TestSourceCards:
             assert (body["depth"], body["sources"]) == ("deep", ["documents"])
 
     async def test_a_stored_report_has_full_cards(self, browser: Browser, base: str) -> None:
-        """After a reload each card has the passage that the answer cites and the day of the page. What the run did stays."""
+        """After a reload each card has the cited passage and the date of the page. The steps of the run are kept."""
         text = "Owls hunt at night [1]. They see red [2]."
         made = response(text, depth="report", sources=TWO_SOURCES, metadata={"searches": 3, "pages_read": 2})
         passage = "It hunts at night."
@@ -214,9 +216,10 @@ class TestVerdictsInTheText:
         ]
         return made
 
-    async def test_doubt_is_underlined_and_praise_is_a_number(self, browser: Browser, base: str) -> None:
-        """Partly and not supported sentences have lines, those of `uncited` dotted ones; Markdown, emoji and markers shift
-        none, and the page does not look for sentences of its own.
+    async def test_doubtful_sentences_are_underlined(self, browser: Browser, base: str) -> None:
+        """Partial and unsupported sentences are underlined, and `uncited` ones are dotted.
+
+        Markdown, emoji and markers shift no line, and the page does not search for sentences itself.
         """
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -237,7 +240,7 @@ class TestVerdictsInTheText:
             assert await page.evaluate(background) == "rgba(0, 0, 0, 0)"
 
     async def test_a_sentence_that_one_source_supports_is_not_underlined(self, browser: Browser, base: str) -> None:
-        """Another source that does not say it has its sign at its own marker."""
+        """A second source that does not support the sentence has a sign at its own marker."""
         made = self.answer()
         (good,) = [citation for citation in made["citations"] if citation["verdict"] == "supported"]
         made["citations"].append({**good, "verdict": "unsupported", "source_index": 2})
@@ -248,7 +251,7 @@ class TestVerdictsInTheText:
             assert await visit.page.evaluate(LINES, "sentence-unsupported") == ["They never hunt"]
 
     async def test_a_marker_and_its_full_stop_are_never_alone_on_a_line(self, browser: Browser, base: str) -> None:
-        """At any width the word before a marker, the full stop, which comes before it, and the marker stand on one line."""
+        """At any width, the word before a marker, the full stop between them, and the marker are on one line."""
         text = " ".join("Statements of every length about owls end with a marker [1]." for _ in range(12))
         lines = """[...document.querySelectorAll('.kept')].every(kept => kept.getClientRects().length === 1
             && /^\\w+\\. \\[1\\]$/.test(kept.textContent))"""
@@ -273,7 +276,7 @@ class TestVerdictsInTheText:
     async def test_scripts_without_spaces_break_before_a_marker(
         self, browser: Browser, base: str, sentence: str
     ) -> None:
-        """On a phone no sentence and no marker of Han, Kana or Thai runs off the screen."""
+        """On a phone no sentence and no marker of Han, Kana or Thai text overflows the screen."""
         text = "".join(f"{sentence}[1]。{sentence}[1][2]。" for _ in range(4))
         ends = "[...document.querySelectorAll('.cite')].map(marker => marker.getBoundingClientRect().right)"
         async with visiting(browser, base, 390) as visit:
@@ -287,8 +290,8 @@ class TestVerdictsInTheText:
                 assert max(await visit.page.evaluate(ends)) <= width, width
 
     async def test_a_selection_has_the_markers_as_text(self, browser: Browser, base: str) -> None:
-        """A number and the marker behind it stay apart where text is copied, and in `innerText`, which readers and translators
-        use: "2.74 [1]" and not "2.741". What is copied names no class of the page, whose styles hide the text.
+        """A number and its marker stay separate in copied text and in `innerText`, which readers and translators use:
+        "2.74 [1]" and not "2.741". Copied HTML has no class of the page, whose styles hide the text.
         """
         text = "The index rose to 2.74 [1] and fell [2]."
         copy = """() => {
@@ -312,7 +315,7 @@ class TestVerdictsInTheText:
             assert copied["text/html"].strip() == f"<p>{shown}</p>"
 
     async def test_a_doubted_sentence_has_one_line_of_the_worst_verdict(self, browser: Browser, base: str) -> None:
-        """Two sources that support a sentence in part and not at all draw one line under it."""
+        """Two sources with partial and no support draw one line under the sentence."""
         made = self.answer()
         (partly,) = [citation for citation in made["citations"] if citation["verdict"] == "partial"]
         made["citations"].append({**partly, "verdict": "unsupported", "source_index": 2})
@@ -323,8 +326,8 @@ class TestVerdictsInTheText:
             assert await visit.page.evaluate(LINES, "sentence-unsupported") == ["Owls sleep by day", "They never hunt"]
             assert await visit.page.evaluate(LINES, "sentence-partial") == []
 
-    async def test_the_signs_of_neighbours_stand_apart(self, browser: Browser, base: str) -> None:
-        """Of several markers behind one sentence no sign of doubt covers the number that follows."""
+    async def test_signs_of_neighbouring_markers_do_not_overlap(self, browser: Browser, base: str) -> None:
+        """Of several markers after a sentence, no sign of doubt covers the next number."""
         text = "Owls sleep by day [1] [2] [1]."
         answer = response(text, sources=TWO_SOURCES)
         content = answer["raw_results"][0]["content"]
@@ -339,7 +342,10 @@ class TestVerdictsInTheText:
             assert min(await visit.page.evaluate(gaps)) > -2
 
     async def test_hover_and_tab_show_a_card_and_escape_hides_it(self, browser: Browser, base: str) -> None:
-        """It has title, quote, verdict and the address of the quote; the pointer may move into it, Enter opens the text."""
+        """The card has the title, the quote, the verdict and the address of the quote.
+
+        The pointer may move into it, and Enter opens the text.
+        """
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.play(self.answer(quote_url="https://example.org/a#:~:text=It%20hunts"))
@@ -353,7 +359,7 @@ class TestVerdictsInTheText:
             link = card.get_by_role("link", name="Open the page at the quote")
             assert await link.get_attribute("href") == "https://example.org/a#:~:text=It%20hunts"
             await link.hover()
-            await page.wait_for_timeout(600)  # longer than a card stays that the pointer has left
+            await page.wait_for_timeout(600)  # longer than a card stays open after the pointer has left
             await expect(card).to_be_visible()
             assert await visit.violations() == []
             await page.keyboard.press("Escape")
@@ -366,7 +372,10 @@ class TestVerdictsInTheText:
             await expect(page.locator("#quote mark")).to_have_text("It hunts at night.")
 
     async def test_a_tap_shows_the_card_and_its_button_the_text(self, browser: Browser, base: str) -> None:
-        """On a touch screen the card comes first and is within the window; a tap elsewhere closes it; 24 pixels hear it."""
+        """On a touch screen the card comes first and fits the window.
+
+        A tap elsewhere closes it, and the target is 24 pixels high.
+        """
         async with visiting(browser, base, 390, has_touch=True, is_mobile=True) as visit:
             page = visit.page
             await visit.play(self.answer())
@@ -406,10 +415,10 @@ class TestVerdictsInTheText:
             ({"verdict": "unsupported", "checked_by": "model"}, "x", "contradicted"),
         ],
     )
-    async def test_words_say_what_was_compared(
+    async def test_verdicts_say_what_was_compared(
         self, browser: Browser, base: str, fields: dict[str, Any], content: str, said: str
     ) -> None:
-        """A verdict claims no more than what was seen: a page, a document, an excerpt, another language, nothing."""
+        """A verdict names what was compared: a page, a document, an excerpt, another language, or nothing."""
         answer = self.answer(**fields)
         answer["raw_results"][0]["content"] = content
         async with visiting(browser, base) as visit:
@@ -422,8 +431,9 @@ class TestVerdictsInTheText:
             await expect(visit.page.locator("#quote .badge")).to_have_text(said)
 
     async def test_each_cell_of_a_table_shows_its_verdict(self, browser: Browser, base: str) -> None:
-        """Sign and line stand at the cell that the source does not have; the number of the row is quiet, and its text lists
-        the cells. A cell that another source supports is not doubted.
+        """The sign and the line are at the cell that the source contradicts.
+
+        The number of the row is plain, and its text lists the cells. A cell that another source supports is not marked.
         """
         text = "🦉\n\n| Pump | Power | Noise | Price |\n|---|---:|---|---|\n| A | **12.5 W** | low | 40 € [1][2] |\n"
 
@@ -467,7 +477,7 @@ class TestVerdictsInTheText:
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     async def test_the_signs_of_a_table_are_drawn_whole(self, browser: Browser, base: str, scheme: str) -> None:
-        """Nothing crosses the sign of a false cell, and the number of its row has the colour of the sign."""
+        """Nothing crosses the sign of a false cell, and the number of its row has the sign's colour."""
         rows = [[f"M{row}", *(f"{row}{column} W" for column in range(4))] for row in range(1, 9)]
         false = {(1, 1): "unsupported", (3, 3): "partial", (6, 4): "unsupported"}
         text, citations = f"| {' | '.join('ABCDE')} |\n|{'---|' * 5}\n", []
@@ -497,7 +507,7 @@ class TestVerdictsInTheText:
             assert await visit.violations() == []
 
 
-# Of the colours of code on the ground of a block, as WCAG counts them.
+# Contrast of the colours of code with the background of a block, as defined by WCAG.
 COLOURED = "CSS.highlights.get('code-keyword')?.size ?? 0"
 CONTRASTS = """() => {
     const channels = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(each => each / 255)
@@ -513,7 +523,10 @@ CONTRASTS = """() => {
 
 class TestLongTexts:
     async def test_code_is_copied_and_a_table_scrolls_by_whole_words(self, browser: Browser, base: str) -> None:
-        """Each block of code has a button; the words of a narrow table stay whole, and the table scrolls, not the page."""
+        """Each block of code has a copy button.
+
+        Words in a narrow table are not split, and the table scrolls instead of the page.
+        """
         heads = " | ".join(f"Heading{n}" for n in range(8))
         text = f"```\nowl = 'hoot'\n```\n\n| {heads} |\n|{'---|' * 8}\n| {' | '.join(['12345'] * 8)} |\n"
         async with visiting(browser, base, 390, permissions=["clipboard-read", "clipboard-write"]) as visit:
@@ -522,7 +535,7 @@ class TestLongTexts:
             await visit.ask()
             await visit.answered()
             await page.locator(".code").get_by_role("button", name="Copy").click()
-            await expect(page.locator("#status")).to_have_text("Copied")  # the button says so for two seconds
+            await expect(page.locator("#status")).to_have_text("Copied")  # the button shows this for two seconds
             assert await page.evaluate("navigator.clipboard.readText()") == "owl = 'hoot'\n"
             scrolls = "each => each.scrollWidth > each.clientWidth"
             assert await page.locator(".answer .scroller").evaluate(scrolls)
@@ -531,7 +544,7 @@ class TestLongTexts:
             assert await visit.overflow() <= 0
 
     async def test_the_contents_stay_in_view(self, browser: Browser, base: str) -> None:
-        """A text with headings has contents that stick to the top; an entry leads to its heading, and the address stays."""
+        """The table of contents of a long text is sticky. An entry scrolls to its heading without changing the address."""
         text = "\n\n".join(f"## Part {n}\n\n" + "Owls sleep by day and hunt at night. " * 40 for n in range(6))
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -548,7 +561,7 @@ class TestLongTexts:
             assert await visit.violations() == []
 
     async def test_a_source_is_shown_as_text_with_headings(self, browser: Browser, base: str) -> None:
-        """No Markdown syntax is left where a reader looks for the quote, the quote is marked, and 2**3 stays what it was."""
+        """The quote is marked in a text without Markdown syntax, and 2**3 is unchanged."""
         content = "# Owls\n\nOwls **hunt** by [ear](https://example.org/x). 2**3 is 8.\n\n## Food\nMice.\n"
         text = "Owls hunt by ear [1]."
         answer = response(text)
@@ -565,7 +578,9 @@ class TestLongTexts:
             assert "2**3 is 8." in await visit.page.inner_text(".source-text")
 
     async def test_lines_and_directions_of_a_source(self, browser: Browser, base: str) -> None:
-        """Lines that an editor broke are one paragraph, short lines stay lines, and each paragraph has its own direction."""
+        """Lines broken by an editor are joined to a paragraph, short lines are kept, and each paragraph has its own
+        direction.
+        """
         broken = "Owls sleep by day in hollow trees, in barns and below the roofs of old\nhouses. They hunt at night."
         content = f"{broken}\n\nregion,units\nNorth,1200\n\nالبومة تنام نهارًا.\n"
         text = "They hunt at night [1]."
@@ -584,8 +599,8 @@ class TestLongTexts:
             directions = await shown.evaluate_all("all => all.map(each => getComputedStyle(each).direction)")
             assert directions == ["ltr", "ltr", "rtl"]
 
-    async def test_quotes_and_snippets_show_no_signs_of_tables(self, browser: Browser, base: str) -> None:
-        """The row of a table is its cells: in the cards of sources and of citations, and in the list of sources."""
+    async def test_quotes_and_snippets_show_no_table_syntax(self, browser: Browser, base: str) -> None:
+        """A table row is shown as its cells in the cards of sources and citations, and in the list of sources."""
         content = "| Owl | Length |\n|:--|---:|\n| Eagle owl | **70** cm |\n| Barn owl | 35 cm |\n"
         text = "Eagle owls have 70 cm [1]."
         answer = response(text)
@@ -608,8 +623,9 @@ class TestLongTexts:
             assert (await page.locator(".quotes q").inner_text()).strip("“”").split("\n") == rows
 
     async def test_a_passage_that_is_only_quoted(self, browser: Browser, base: str) -> None:
-        """Below "the sources do not answer this" the nearest passages are quotes: nobody says that they could not be compared,
-        and each is found in its source. What is not in the source stays unchecked.
+        """Below "the sources do not answer this" the closest passages are quotes, which are not labelled as unchecked.
+
+        Each is found in its source. Text that is not in the source stays unchecked.
         """
         text = (
             "The sources do not answer this.\n\nClosest passages:\n\n- The owl 🦉 sleeps by day [1].\n- Foxes swim [1]."
@@ -627,8 +643,8 @@ class TestLongTexts:
             await expect(page.locator("#quote")).not_to_contain_text("could not be compared")
             assert await visit.violations() == []
 
-    async def test_a_copy_is_told_by_its_field(self, browser: Browser, base: str) -> None:
-        """The server says whether the source has a sentence word for word; the page compares neither words nor scores."""
+    async def test_a_copy_is_recognised_by_its_field(self, browser: Browser, base: str) -> None:
+        """The server says whether the source contains a sentence verbatim. The page compares neither words nor scores."""
         text = "The owl sleeps by day [1]."
         for is_verbatim, told in ((True, "The source says this word for word."), (False, "The source says this.")):
             answer = response(text)
@@ -644,7 +660,7 @@ class TestLongTexts:
                 await expect(visit.page.locator("#quote .verdict p").first).to_contain_text(told)
 
     async def test_a_long_word_is_not_cut(self, browser: Browser, base: str) -> None:
-        """A statement with a word longer than the panel of its quote is broken there."""
+        """A word longer than the panel of the quote is broken."""
         text = f"Owls live in {'Donaudampfschiff' * 20} [1]."
         answer = response(text)
         content = answer["raw_results"][0]["content"]
@@ -662,7 +678,7 @@ class TestLongTexts:
             )
 
     async def test_buttons_beside_a_long_question_stay_on_one_line(self, browser: Browser, base: str) -> None:
-        """ "Stop and keep" takes the place of "Cancel" without becoming a column of words."""
+        """ "Stop and keep" replaces "Cancel" without breaking into a column of words."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.evaluate(STREAM)
@@ -677,8 +693,8 @@ class TestLongTexts:
             await expect(page.locator(".cancel")).to_have_text("Stop and keep")
             assert await page.evaluate(height) == before
 
-    async def test_an_answer_that_found_nothing_quotes_nobody(self, browser: Browser, base: str) -> None:
-        """That a text is made of sentences of the sources is said where it has sources, at the beginning of its line."""
+    async def test_an_answer_without_sources_has_no_note_about_quotes(self, browser: Browser, base: str) -> None:
+        """The note about an extractive answer is shown only if the answer has sources."""
         async with visiting(browser, base) as visit:
             notes = visit.page.locator(".notes > summary")
             await visit.play(
@@ -695,8 +711,8 @@ class TestLongTexts:
                 re.compile(r"^\s*No language model wrote this")
             )
 
-    async def test_a_long_time_is_told_in_minutes(self, browser: Browser, base: str) -> None:
-        """A reader does not divide 421 seconds by 60."""
+    async def test_a_long_time_is_shown_in_minutes(self, browser: Browser, base: str) -> None:
+        """421 seconds are shown as minutes and seconds."""
         async with visiting(browser, base) as visit:
             await visit.play(response("It hunts [1].", metadata={"latency_ms": 421_000}))
             await visit.ask()
@@ -704,7 +720,9 @@ class TestLongTexts:
             await expect(visit.page.locator(".facts, .steps").first).to_contain_text("7 min 1 sec")
 
     async def test_lists_and_tables_of_a_source_are_shown_as_such(self, browser: Browser, base: str) -> None:
-        """Items, rows and code of a stored text are elements with text nodes alone, and the quote is marked in its cells."""
+        """Lists, tables and code of a stored text become elements that contain only text nodes, and the quote is marked
+        in its cells.
+        """
         content = (
             "Owls 🦉 of | Europe\n\n| Owl | Length <b> |\n|:--|---:|\n| Eagle owl | **70** cm |\n| Barn \\| owl | 35 cm |\n\n"
             "- hunt at night\n  - by <i>ear</i>\n2. sleep\n\n```\n| not | a table |\n```\nThe end.\n"
@@ -733,7 +751,7 @@ class TestLongTexts:
             assert await visit.overflow() <= 0
 
     async def test_a_very_long_source_is_opened_at_the_quote(self, browser: Browser, base: str) -> None:
-        """Of a million characters the part around the quote is shown, and what is before and behind it on demand."""
+        """Of a million characters, the part around the quote is shown, and the rest on demand."""
         line = "Owls 🦉 sleep by day and hunt at night.\n\n"
         content = "# First\n" + line * 12_000 + "They see red light poorly.\n\n" + line * 12_000 + "# Last\n"
         text = "Owls see red light poorly [1]."
@@ -757,8 +775,9 @@ class TestLongTexts:
             assert len(await page.inner_text(".source-text")) > before + 30_000
 
     async def test_code_is_coloured(self, browser: Browser, base: str) -> None:
-        """Comments, strings, numbers and keywords of the named language have colours with enough contrast in both themes;
-        the text gets no elements, and code of an unknown language, or of none, stays plain.
+        """Comments, strings, numbers and keywords of a named language are coloured with enough contrast in both themes.
+
+        The text gets no elements, and code of an unknown language is plain.
         """
         code = 'def hoot(n=1_0):  # "soft"\n    return """a\nb""" * n  # if'
         others = "```brainfuck\nif 1\n```\n\n```\nif 1 'x'\n```\n\n1. List:\n\n   ```sql\n   select 'a'\n   ```\n"
@@ -784,7 +803,7 @@ class TestLongTexts:
 
 
 async def with_models(visit: Visit, models: list[str]) -> None:
-    """Let the server have these models."""
+    """Let the server offer these models."""
 
     async def answer(route: Route) -> None:
         has = await (await route.fetch()).json()
@@ -804,7 +823,7 @@ class TestZoom:
     async def test_nothing_is_lost_at_200_percent(
         self, browser: Browser, base: str, width: int, height: int, font: str
     ) -> None:
-        """With the page, or its text alone, at twice its size the page scrolls down only: form, answer, sources, quote."""
+        """At twice the size of the page or of its text, form, answer, sources and quote scroll only vertically."""
         parts = "\n\n".join(f"## A heading of part {n}\n\nOwls sleep by day [1]." for n in range(5))
         table = "| Pump name | Power in kilowatts |\n|---|---:|\n| Alpha | 12.5 |\n"
         text = f"{parts}\n\n```python\n{'owl = 1; ' * 30}\n```\n\n{table}"
@@ -834,7 +853,7 @@ class TestZoom:
 
 class TestActions:
     async def test_an_answer_is_copied_with_its_sources(self, browser: Browser, base: str) -> None:
-        """The text keeps its numbers, and the list below names title and address."""
+        """The copied text keeps its numbers, and ends with a list of titles and addresses."""
         async with visiting(browser, base, permissions=["clipboard-read", "clipboard-write"]) as visit:
             page = visit.page
             await visit.play(response("Owls sleep by day [1]."))
@@ -845,8 +864,10 @@ class TestActions:
             copied = await page.evaluate("navigator.clipboard.readText()")
             assert copied == "Owls sleep by day [1].\n\n[1] A source https://example.org/a"
 
-    async def test_verdicts_travel_with_a_copied_answer(self, browser: Browser, base: str) -> None:
-        """Text and HTML begin with how many sentences hold, and a marker that its source does not bear out says so."""
+    async def test_verdicts_are_part_of_a_copied_answer(self, browser: Browser, base: str) -> None:
+        """Copied text and HTML begin with the number of supported sentences, and mark each marker of an unsupported
+        one.
+        """
         text = "Owls `[1]` sleep by day [1]. They hunt at noon [1]. They see red [1]. Nobody knows why."
         start = text.index("Nobody")
         made = response(text, metadata={"uncited": [{"start": start, "end": len(text)}], "uncited_sentences": 1})
@@ -879,7 +900,10 @@ class TestActions:
         assert "class=" not in rich
 
     async def test_the_question_is_asked_again_in_other_ways(self, browser: Browser, base: str) -> None:
-        """Written again with a wish, deeper, or as the engine understood it: each sends the request with that field changed."""
+        """The question can be repeated with an instruction, with more depth, or as the engine understood it.
+
+        Each sends the request with this field changed.
+        """
         made = response("Owls sleep by day [1].", metadata={"correction": "what is an owl"})
         made["citations"] = [
             citation(made["synthesis"], "Owls", made["raw_results"][0]["content"], "The owl", "supported")
@@ -906,10 +930,13 @@ class TestActions:
     @pytest.mark.parametrize(
         ("models", "writer", "offered"), [([], "m/x", False), (["m/x"], "extractive", True), ([], "extractive", False)]
     )
-    async def test_only_a_model_writes_again(
+    async def test_rewriting_needs_a_model(
         self, browser: Browser, base: str, models: list[str], writer: str, offered: bool
     ) -> None:
-        """What the server has decides, whoever wrote this answer: a model that failed may write again, one that is gone not."""
+        """The server's models decide, whoever wrote this answer.
+
+        A failed model may be used again, a removed one may not.
+        """
         async with visiting(browser, base) as visit:
             await with_models(visit, models)
             await visit.play(response("Owls sleep by day [1].", metadata={"synthesizer": writer}))
@@ -918,7 +945,7 @@ class TestActions:
             await expect(visit.page.get_by_text("Write again")).to_be_visible(visible=offered)
 
     async def test_a_stored_follow_up_is_asked_again_after_what_it_followed(self, browser: Browser, base: str) -> None:
-        """Its own answer is no context of the same question: it keeps its `previous_id`, and joins the thread."""
+        """The answer itself is no context of the repeated question, which keeps its `previous_id` and joins the thread."""
         made = response("Owls sleep by day [1].", metadata={"request_id": "abc"})
         made["citations"] = [
             citation(made["synthesis"], "Owls", made["raw_results"][0]["content"], "The owl", "supported")
@@ -938,7 +965,7 @@ class TestActions:
         assert body == {**asked, "depth": "deep", "background": True, "thread_id": "abc"}
 
     async def test_a_related_question_is_asked_in_the_thread(self, browser: Browser, base: str) -> None:
-        """What was suggested is text on a button, which asks it as a follow-up question of this answer."""
+        """A suggested question is a button that asks it as a follow-up of this answer."""
         questions = ["<b>Barn</b> owls at night", "Why do owls hoot?"]
         async with visiting(browser, base, 390) as visit:
             page = visit.page
@@ -956,7 +983,7 @@ class TestActions:
             await expect(page.locator(".turn").nth(1)).to_contain_text("Why do owls hoot?")
 
     async def test_an_export_says_when_and_where(self, browser: Browser, base: str) -> None:
-        """The file names the date of the answer, and the address of one that the server stores."""
+        """The file has the date of the answer, and its address if the server stores it."""
         made = response("Owls sleep by day [1].", metadata={"stored_at": "2026-03-04T12:00:00Z", "request_id": "abc"})
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -1001,9 +1028,11 @@ TOP = "Math.round(document.querySelector('.answer').getBoundingClientRect().top 
 
 
 class TestProgress:
-    async def test_the_line_says_what_happens_now(self, browser: Browser, base: str) -> None:
-        """The phases have one order: a page that is read late adds to its own row, while the line says that the answer is
-        written, and how long that took before.
+    async def test_the_line_shows_the_current_phase(self, browser: Browser, base: str) -> None:
+        """The phases have one order.
+
+        A page that is read late is added to its own row, while the line says that the answer is being written, and
+        shows the duration of the earlier phases.
         """
         past = "localStorage.setItem('llm-platform.durations', JSON.stringify({shallow: [600000]}))"
         read = {"type": "read", "url": "https://example.org/a", "status": "read", "chars": 9}
@@ -1031,7 +1060,7 @@ class TestProgress:
             await expect(page.locator(".step.now")).to_have_text("Writing the answer")
 
     async def test_a_further_round_tells_what_it_does(self, browser: Browser, base: str) -> None:
-        """Its searches and pages stand below its queries, and the line counts them apart from those of the first search."""
+        """Its searches and pages are below its queries, and are counted separately from the first search."""
         read = {"type": "read", "url": "https://example.org/a", "status": "read", "chars": 9}
         begun = {"type": "round", "number": 1, "of": 2, "open": ["Where?"], "queries": ["Owls height"], "why": "height"}
         async with visiting(browser, base) as visit:
@@ -1059,11 +1088,11 @@ class TestAnswerFirst:
         ("width", "height", "greatest_share"), [(390, 844, 0.45), (820, 1180, 0.25), (1440, 900, 1 / 3)]
     )
     @pytest.mark.parametrize("locale", ["en-US", "ru-RU", "ar"])
-    async def test_the_first_word_stands_high(
+    async def test_the_first_word_is_near_the_top(
         self, browser: Browser, base: str, width: int, height: int, greatest_share: float, locale: str
     ) -> None:
-        """Title, evidence, what was done, parts and sources take at most this share of the screen, and the first sentence of
-        the answer ends above the fold.
+        """Title, evidence, steps, parts and sources take a limited share of the screen, and the first sentence of the
+        answer ends above the fold.
         """
         metadata = {"uncited_sentences": 1, "searches": 3, "pages_read": 5}
         query = "Do heat pumps keep a house warm in a cold winter?"
@@ -1082,17 +1111,17 @@ class TestAnswerFirst:
             sides = sorted((box["x"], box["x"] + box["width"]) for box in boxes)
             assert (
                 sides[0][1] <= sides[1][0] or boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"]
-            )  # side by side, or below
+            )  # next to each other, or below
 
 
 class TestWhileItIsWritten:
     @pytest.mark.parametrize("font", FONTS)
     @pytest.mark.parametrize("width", [390, 1280])
-    async def test_the_text_stays_where_it_is_when_the_answer_ends(
+    async def test_the_text_does_not_move_when_the_answer_ends(
         self, base: str, tmp_path: Path, font: str, width: int
     ) -> None:
-        """The tabs stand from the start, one line says what is done, and grey lines hold the place of the first words. It
-        holds in every font: no row above the text depends on the width of a button that changes.
+        """The tabs are there from the start, one line shows the current step, and grey lines reserve space for the
+        first words. This holds in every font, because no row above the text depends on the width of a button.
         """
         text = "The owl sleeps by day [1]."
         kept = [{"url": f"https://example.org/{n}", "title": "x"} for n in range(5)]
@@ -1125,7 +1154,7 @@ class TestWhileItIsWritten:
             await expect(page.get_by_role("tab", name="Sources (1)")).to_be_enabled()
 
     async def test_a_stopped_text_is_there_after_a_reload(self, browser: Browser, base: str) -> None:
-        """Its events are stored with the run: the address of a stopped answer shows what was written, with its sources."""
+        """The events of a stopped run are stored, so its address shows the text with its sources."""
         time = "2026-01-01T00:00:00Z"
         problem = {"code": "research_cancelled", "status": 409, "title": "Conflict", "detail": "It was cancelled."}
         times = {"created_at": time, "started_at": time, "finished_at": time}
@@ -1149,7 +1178,7 @@ class TestWhileItIsWritten:
             await expect(page.locator(".actions").get_by_role("button", name="Copy")).to_be_visible()
 
     async def test_a_stopped_text_stays(self, browser: Browser, base: str) -> None:
-        """What was written when the reader stopped it stays on the page, said to be unchecked, and can be copied."""
+        """The text written before a stop stays on the page, is marked as unchecked, and can be copied."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.keep_none()
@@ -1164,8 +1193,8 @@ class TestWhileItIsWritten:
             await expect(page.locator(".actions").get_by_role("button", name="Copy")).to_be_visible()
             assert await visit.violations() == []
 
-    async def test_a_stopped_text_is_compared_by_its_words(self, browser: Browser, tmp_path: Path) -> None:
-        """The server has the texts of the sources: what was written has its verdicts, at once and after a reload."""
+    async def test_a_stopped_text_has_lexical_verdicts(self, browser: Browser, tmp_path: Path) -> None:
+        """The server has the texts of the sources, so a stopped text gets lexical verdicts, at once and after a reload."""
         documents = tmp_path / "documents"
         documents.mkdir()
         (documents / "owls.md").write_text("# Owls\n\nOwls sleep by day. Owls weigh 4 kilos.\n", encoding="utf-8")

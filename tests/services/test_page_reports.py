@@ -1,4 +1,4 @@
-"""The page at / while a report runs: what it will take, what was found for each sub-question, and its end before its time."""
+"""The page at / during a report: the estimate, the results for each sub-question, and an early finish."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLACES = "[...document.querySelectorAll('.finding')].map(each => each.offsetTop 
 
 @dataclass
 class PagesLater(Upstream):
-    """An upstream that sends pages once `is_asked` is set."""
+    """An upstream that sends pages only after `is_asked` is set."""
 
     is_asked: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -38,7 +38,7 @@ class PagesLater(Upstream):
 
 
 def priced(url: str) -> str:
-    """Return the setting of a model whose tokens have a price."""
+    """Return the setting of a model with prices for tokens."""
     model = {"name": "priced", "kind": "openai", "base_url": f"{url}/v1", "api_key": "k", "model": "scripted"}
     return json.dumps([{**model, "price_in": 1, "price_out": 4}])
 
@@ -47,7 +47,7 @@ def priced(url: str) -> str:
 async def report_running(
     browser: Browser, folder: Path, upstream: Upstream, width: int = 1280, scheme: str = "light"
 ) -> AsyncIterator[Visit]:
-    """The page of a report that was started, with a model and pages of a loopback server."""
+    """Yield the page of a running report, with a model and pages of a loopback server."""
     async with (
         serving(upstream.handle) as loopback,
         serving_page(folder, **report_settings(loopback, folder)) as base,
@@ -62,9 +62,10 @@ async def report_running(
 
 
 class TestPlan:
-    async def test_the_plan_says_what_it_will_take(self, browser: Browser, tmp_path: Path) -> None:
-        """At most so many searches, pages, calls, tokens, dollars and minutes; they follow the sub-questions and the limits,
-        and the time of past reports is told.
+    async def test_the_plan_shows_its_estimate(self, browser: Browser, tmp_path: Path) -> None:
+        """The plan shows upper bounds for searches, pages, calls, tokens, dollars and minutes.
+
+        They follow the sub-questions and the limits, and past reports give the time.
         """
         upstream = Upstream()
         async with (
@@ -101,8 +102,9 @@ class TestSections:
     async def test_sub_questions_fill_while_they_are_answered(
         self, browser: Browser, tmp_path: Path, width: int
     ) -> None:
-        """Each planned sub-question is a heading with its results, the pages that were read and a passage; nothing moves while
-        it fills, and the text takes their place.
+        """Each planned sub-question is a heading with its results, its read pages and a passage.
+
+        Nothing moves while they fill, and the text replaces them.
         """
         async with report_running(browser, tmp_path, Upstream(silent_pages_from=2), width) as visit:
             page, findings = visit.page, visit.page.locator(".finding")
@@ -126,9 +128,10 @@ class TestSections:
             assert (visit.errors, visit.foreign) == ([], [])
 
     @pytest.mark.parametrize("width", [360, 1280])
-    async def test_a_preview_has_to_do_with_its_question(self, browser: Browser, base: str, width: int) -> None:
-        """Of what the results begin with, the sentence with the most words of the question is shown, or none; a line of many
-        names stays within the column.
+    async def test_a_preview_is_relevant_to_its_question(self, browser: Browser, base: str, width: int) -> None:
+        """The preview is the sentence of a result with the most words of the question, or nothing.
+
+        A line of many names stays within the column.
         """
         question = "How do heat pumps work in cold winters?"
         menu = {
@@ -162,9 +165,10 @@ class TestSections:
 
 
 class TestFinishing:
-    async def test_a_report_is_written_with_what_is_there(self, browser: Browser, tmp_path: Path) -> None:
-        """While pages are read, a button beside *Cancel* ends the reading: the answer has the pages that were read, and says
-        why they are so few.
+    async def test_a_report_can_be_finished_early(self, browser: Browser, tmp_path: Path) -> None:
+        """A button next to *Cancel* ends the reading of pages.
+
+        The answer uses the pages read so far, and gives the reason.
         """
         async with report_running(browser, tmp_path, Upstream(silent_pages_from=2)) as visit:
             page = visit.page
@@ -176,8 +180,11 @@ class TestFinishing:
             await expect(page.locator(".source-list > li")).to_have_count(2)
             assert (visit.errors, visit.foreign) == ([], [])
 
-    async def test_a_finish_that_fails_can_be_asked_again(self, browser: Browser, tmp_path: Path) -> None:
-        """The reason stays while the run goes on, until the reader asks again; the button is gone when the text is written."""
+    async def test_a_failed_finish_can_be_repeated(self, browser: Browser, tmp_path: Path) -> None:
+        """The error is shown while the run continues, until the reader tries again.
+
+        The button is removed when the text is written.
+        """
         upstream = PagesLater(silent_pages_from=2)
         async with report_running(browser, tmp_path, upstream) as visit:
             page = visit.page

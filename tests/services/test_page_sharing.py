@@ -1,4 +1,4 @@
-"""What readers take along from the page at / and keep on it, in a real Chromium: threads, pictures, pins, settings."""
+"""What readers export from the page at / and keep on it, in a real Chromium: threads, images, pins, settings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ window.Notification = class extends EventTarget {
 
 
 def turn(number: int) -> dict[str, Any]:
-    """Return an answer of a thread: the first one cites its source wrongly."""
+    """Return an answer of a thread. The first answer misquotes its source."""
     statement = f"Owls sleep at noon {number}"
     made = response(f"{statement} [1].", query=f"Question {number}?", metadata={"request_id": f"r{number}"})
     made["sources"] = [{"index": 1, "title": f"Source {number}", "url": f"https://example.org/{number}"}]
@@ -54,7 +54,7 @@ def turn(number: int) -> dict[str, Any]:
 
 
 def replies(value: dict[str, Any]) -> Callable[[Route], Awaitable[None]]:
-    """Return a handler that answers with this JSON."""
+    """Return a handler that responds with this JSON."""
 
     async def reply(route: Route) -> None:
         await route.fulfill(json=value)
@@ -63,7 +63,7 @@ def replies(value: dict[str, Any]) -> Callable[[Route], Awaitable[None]]:
 
 
 async def open_thread(visit: Visit, count: int, turn_of: Callable[[int], dict[str, Any]] = turn) -> None:
-    """Show a stored thread with this many answers, of which the page loads the last ten."""
+    """Show a stored thread with this many answers. The page loads the last ten."""
     researches = [{"id": f"r{n}", "status": "done", "query": f"Question {n}?", "depth": "deep"} for n in range(count)]
     thread = {"id": "r0", "title": "Owls: a thread", "researches": researches}
     for n in range(count):
@@ -76,7 +76,7 @@ async def open_thread(visit: Visit, count: int, turn_of: Callable[[int], dict[st
 
 
 async def saved(page: Page, name: str) -> str:
-    """Return the file that the menu of the last answer saves for its whole thread."""
+    """Return the file that the menu of the last answer exports for the whole thread."""
     menu = page.locator(".turn").last.locator(".tools .menu")
     if await menu.get_attribute("open") is None:
         await menu.locator("summary").click()
@@ -87,8 +87,9 @@ async def saved(page: Page, name: str) -> str:
 
 class TestThreadFiles:
     async def test_a_whole_thread_is_exported(self, browser: Browser, base: str) -> None:
-        """Each kind of file holds all questions in their order, also those that the page has not loaded; sources have
-        numbers and ids of their own.
+        """Each format contains all questions in order, including those that the page has not loaded.
+
+        Sources have their own numbers and ids.
         """
         async with visiting(browser, base) as visit:
             await open_thread(visit, 12)
@@ -106,7 +107,9 @@ class TestThreadFiles:
         assert files["BibTeX"].count("@online{") == len(set(files["BibTeX"].split("@online{"))) - 1 == 12
 
     async def test_a_file_names_the_page_of_a_pdf(self, browser: Browser, base: str) -> None:
-        """Behind the number of the source, at the quote, and as a note of references; those that bear a sentence out."""
+        """The page is after the source number, at the quote, and in a note of bibliography entries, for supporting
+        quotes.
+        """
 
         def of_pdf(number: int) -> dict[str, Any]:
             made, url, page = turn(number), "https://example.org/a.pdf", 15 - number
@@ -126,7 +129,7 @@ class TestThreadFiles:
         assert "note = {pp. 14, 15}," in files["BibTeX"]
 
     async def test_a_whole_thread_is_copied(self, browser: Browser, base: str) -> None:
-        """Text and HTML hold each question with its answer, and the verdicts travel with them."""
+        """Text and HTML contain each question with its answer and verdicts."""
         async with visiting(browser, base, permissions=["clipboard-read", "clipboard-write"]) as visit:
             await open_thread(visit, 2)
             page = visit.page
@@ -139,15 +142,15 @@ class TestThreadFiles:
             assert visit.errors == []
 
     async def test_a_single_answer_has_no_group(self, browser: Browser, base: str) -> None:
-        """Where a thread has one answer, its files are those of the answer."""
+        """The menu of a thread with one answer only has the files of the answer."""
         async with visiting(browser, base) as visit:
             await open_thread(visit, 1)
             await visit.page.locator(".tools .menu > summary").click()
             await expect(visit.page.get_by_role("button", name="Markdown")).to_have_count(1)
             await expect(visit.page.get_by_role("group", name="The whole thread")).to_be_hidden()
 
-    async def test_what_is_missing_is_said(self, browser: Browser, base: str) -> None:
-        """A server that refuses an answer of the thread is named in the menu, and no file is saved."""
+    async def test_a_missing_answer_is_reported(self, browser: Browser, base: str) -> None:
+        """If the server refuses an answer of the thread, the menu names it, and no file is saved."""
         async with visiting(browser, base) as visit:
             await open_thread(visit, 12)
             refused = {"code": "not_found", "detail": "gone"}
@@ -161,7 +164,10 @@ class TestThreadFiles:
 class TestPicture:
     @pytest.mark.parametrize("kind", ["PNG", "SVG"])
     async def test_an_answer_as_a_picture(self, browser: Browser, base: str, kind: str) -> None:
-        """Question, strip and the worst doubt with what its source says; made in the page, and nothing is asked for."""
+        """The image has the question, the strip and the worst doubt with the source's words.
+
+        It is made in the page without a request.
+        """
         made = response(TEXT, query="Do heat pumps <b>work</b> in winter?")
         made["raw_results"][0]["content"] = SOURCE
         made["citations"] = [
@@ -197,11 +203,11 @@ class TestPicture:
         assert struck == ["9"]
         colours = [box.get("fill") for box in svg.iter(f"{SVG}rect")]
         assert colours.count("#176639") == 1
-        assert colours.count("#d0342c") == 2  # the cell, and the line beside the receipt
+        assert colours.count("#d0342c") == 2  # the cell, and the line at the receipt
 
     @pytest.mark.parametrize("query", LONG_QUESTIONS.values(), ids=LONG_QUESTIONS.keys())
     async def test_a_long_question_stays_within_the_picture(self, browser: Browser, base: str, query: str) -> None:
-        """No line is wider than the picture, in scripts without spaces and from right to left too."""
+        """No line is wider than the image, also in scripts without spaces and from right to left."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.play(response("Owls sleep by day [1].", query=query[:MAX_QUERY_CHARS]))
@@ -219,8 +225,10 @@ class TestPicture:
 
 
 class TestPaper:
-    async def test_it_prints_as_a_paper(self, browser: Browser, base: str) -> None:
-        """Answer, sources and what left the machine stand below each other with headings; each further answer begins a page."""
+    async def test_it_prints_like_a_document(self, browser: Browser, base: str) -> None:
+        """Answer, sources and sent data are printed below each other with headings, and each further answer begins a
+        page.
+        """
         async with visiting(browser, base) as visit:
             await open_thread(visit, 2)
             await visit.page.emulate_media(media="print")
@@ -231,7 +239,7 @@ class TestPaper:
             for hidden in (".thread-next", ".actions", ".receipts", ".edit"):
                 await expect(visit.page.locator(hidden).first).to_be_hidden()
             await expect(last.locator(".source-list")).to_be_visible()
-            origin = last.locator(".on-paper")  # of the run, whenever it is printed
+            origin = last.locator(".on-paper")  # the date of the run, not of printing
             await expect(origin).to_have_text(re.compile(r"Jan 1, 2026, .* · http://127\.0\.0\.1:\d+/#research/"))
             await expect(origin).to_be_visible()
             await visit.page.emulate_media(media="screen")
@@ -258,7 +266,10 @@ HOSTILE_TEX = (
 
 class TestFormulas:
     async def test_formulas_tasks_and_names_of_languages(self, browser: Browser, base: str) -> None:
-        """TeX becomes MathML that is copied as TeX; amounts of money and code stay. The first formula loads what sets it."""
+        """TeX becomes MathML that is copied as TeX. Amounts of money and code are unchanged.
+
+        The first formula loads the renderer.
+        """
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.play(response(FORMULAS))
@@ -278,8 +289,8 @@ class TestFormulas:
             assert await visit.violations() == []
             assert (visit.errors, visit.foreign) == ([], [])
 
-    async def test_nothing_of_a_formula_leaves_or_runs(self, browser: Browser, base: str) -> None:
-        """Links, images, styles, classes and endless macros of a formula do nothing, and break no policy."""
+    async def test_a_formula_loads_and_runs_nothing(self, browser: Browser, base: str) -> None:
+        """Links, images, styles, classes and endless macros in a formula have no effect and violate no policy."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.play(response("\n\n".join(f"Formula ${tex}$ here." for tex in (*HOSTILE_TEX, "x_1"))))
@@ -294,7 +305,7 @@ class TestFormulas:
 
 class TestMenus:
     async def test_the_export_menu_closes_when_a_file_is_saved(self, browser: Browser, base: str) -> None:
-        """Of one answer and of the whole thread; the focus is back on its button."""
+        """The menu closes for one answer and for the whole thread, and its button gets the focus."""
         async with visiting(browser, base) as visit:
             await open_thread(visit, 2)
             menu = visit.page.locator(".turn").last.locator(".tools .menu")
@@ -307,7 +318,10 @@ class TestMenus:
                 await expect(menu.locator("summary")).to_be_focused()
 
     async def test_sources_are_counted_once(self, browser: Browser, base: str) -> None:
-        """In the tab, once the answer is there; the row of their icons beside it says the same to screen readers alone."""
+        """The tab shows the count once the answer is complete.
+
+        The row of icons next to it announces it only to screen readers.
+        """
         async with visiting(browser, base) as visit:
             await open_thread(visit, 1)
             await expect(visit.page.get_by_role("tab", name="Sources (1)")).to_be_visible()
@@ -318,7 +332,7 @@ class TestMenus:
 
 class TestThreads:
     async def test_a_deletion_is_asked_for_in_the_whole_width(self, browser: Browser, own_base: str) -> None:
-        """The confirmation takes the place of the entry, and no room is left for buttons that are not there."""
+        """The confirmation replaces the entry, and reserves no space for missing buttons."""
         async with visiting(browser, own_base) as visit:
             page = visit.page
             await visit.ask()
@@ -332,8 +346,8 @@ class TestThreads:
             assert asked is not None
             assert asked["width"] > 0.9 * entry["width"]
 
-    async def test_a_pin_stands_beside_its_title(self, browser: Browser, own_base: str) -> None:
-        """In its line, above the strip of the answer."""
+    async def test_a_pin_is_next_to_its_title(self, browser: Browser, own_base: str) -> None:
+        """The pin is on the line of the title, above the strip of the answer."""
         async with visiting(browser, own_base) as visit:
             page = visit.page
             await visit.ask()
@@ -347,8 +361,8 @@ class TestThreads:
             assert abs(title["y"] + title["height"] / 2 - pin["y"] - pin["height"] / 2) < title["height"] / 2
             assert strip["y"] >= pin["y"] + pin["height"] / 2
 
-    async def test_on_a_phone_one_button_opens_those_of_a_thread(self, browser: Browser, own_base: str) -> None:
-        """Below each title four icons would stand; a screen without a pointer that hovers has one, which opens them."""
+    async def test_on_a_phone_one_button_opens_the_actions_of_a_thread(self, browser: Browser, own_base: str) -> None:
+        """On a screen without hover, one button opens the four actions of a thread."""
         phone = {"has_touch": True, "is_mobile": True}
         async with visiting(browser, own_base, 390, **phone) as visit:
             page = visit.page
@@ -364,7 +378,10 @@ class TestThreads:
             await expect(page.get_by_label("Title of the thread")).to_be_focused()
 
     async def test_a_pinned_thread_stays_at_the_top(self, browser: Browser, own_base: str) -> None:
-        """After a reload too, until it is unpinned or deleted; pinning moves no focus away from the thread."""
+        """It stays at the top after a reload until it is unpinned or deleted.
+
+        Pinning does not move the focus away from the thread.
+        """
         async with visiting(browser, own_base) as visit:
             page, names = visit.page, ("When is a statement partial?", "What is a dead letter topic?")
             for name in names:
@@ -384,9 +401,9 @@ class TestThreads:
             assert visit.errors == []
 
     @pytest.mark.parametrize("width", [390, 1280])
-    async def test_threads_stand_in_folders(self, browser: Browser, own_base: str, width: int) -> None:
-        """With keys alone a thread is put into a new folder, which is closed, renamed, and deleted without its thread, on a
-        phone too. A thread stands in one folder, also after a reload.
+    async def test_threads_can_be_grouped_in_folders(self, browser: Browser, own_base: str, width: int) -> None:
+        """With the keyboard alone, also on a phone, a thread can be moved to a new folder, and the folder can be
+        closed, renamed and deleted without its thread. A thread is in one folder, also after a reload.
         """
         async with visiting(browser, own_base, width) as visit:
             page, names = visit.page, ("When is a statement partial?", "What is a dead letter topic?")
@@ -436,7 +453,10 @@ class TestThreads:
             assert visit.errors == []
 
     async def test_a_full_list_of_folders_loses_none(self, browser: Browser, own_base: str) -> None:
-        """With as many folders as may be no new one is offered. Odd names are shown as they are, and all folders stay."""
+        """With the maximal number of folders no new one is offered.
+
+        Unusual names are shown unchanged, and all folders are kept.
+        """
         odd = ["../../etc/passwd", "__proto__", "constructor", "<img src=x onerror=alert(1)>"]
         names = sorted(odd + [f"Folder {number:02}" for number in range(50 - len(odd))])
         async with visiting(browser, own_base) as visit:
@@ -460,10 +480,8 @@ class TestThreads:
             assert sorted(kept) == names
             assert visit.errors == []
 
-    async def test_words_of_answers_are_found_and_the_strip_stands_below(
-        self, browser: Browser, tmp_path: Path
-    ) -> None:
-        """The server that stores an answer finds its words, and the list shows how well it holds."""
+    async def test_words_of_answers_are_found_and_the_strip_is_below(self, browser: Browser, tmp_path: Path) -> None:
+        """The server that stores an answer finds its words, and the list shows how many of its sentences are supported."""
         await keep(tmp_path, ("a", turn(1)), ("b", response("Nothing else is known.")))
         async with serving_page(tmp_path, *OFFLINE) as base, visiting(browser, base) as visit:
             page = visit.page
@@ -477,7 +495,7 @@ class TestThreads:
             assert visit.errors == []
 
     async def test_the_strip_of_quotes_is_grey(self, browser: Browser, tmp_path: Path) -> None:
-        """The list tells quotes of an answer without a language model from sentences that hold."""
+        """The list distinguishes quotes of an extractive answer from supported sentences."""
         made = turn(1)
         made["metadata"]["synthesizer"] = "extractive"
         made["citations"][0] |= {"verdict": "supported", "is_verbatim": True}
@@ -488,7 +506,7 @@ class TestThreads:
             await expect(strip.locator("i")).to_have_count(1)
 
     async def test_several_are_deleted_at_once(self, browser: Browser, own_base: str) -> None:
-        """Only the chosen ones, after one more question; Escape leaves the choice and deletes nothing."""
+        """Only the selected threads are deleted, after a confirmation. Escape cancels and deletes nothing."""
         async with visiting(browser, own_base) as visit:
             page, names = visit.page, ("What is a topic?", "What is a broker?", "What is a group?")
             for name in names:
@@ -516,8 +534,8 @@ class TestThreads:
 
 
 class TestSettings:
-    async def test_instructions_travel_with_every_question(self, browser: Browser, base: str) -> None:
-        """They stand in front of those of one question, once, also where an answer is asked for again."""
+    async def test_general_instructions_are_sent_with_every_question(self, browser: Browser, base: str) -> None:
+        """They precede the instructions of one question, once, also when an answer is repeated."""
         async with visiting(browser, base) as visit:
             page = visit.page
             posts: list[Request] = []
@@ -538,8 +556,11 @@ class TestSettings:
         sent = [request.post_data_json or {} for request in posts if request.method == "POST"]
         assert [request["instructions"] for request in sent] == ["Use metric units.", "Use metric units.\nShorter."]
 
-    async def test_an_answer_is_told_to_a_reader_who_looks_elsewhere(self, browser: Browser, base: str) -> None:
-        """Only where that was chosen and the browser allows it; the name of the tab says it in any case, until it is seen."""
+    async def test_a_reader_in_another_tab_is_notified_of_an_answer(self, browser: Browser, base: str) -> None:
+        """A notification is sent only if the reader has enabled it and the browser allows it.
+
+        The title of the tab always shows the answer until it is seen.
+        """
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.evaluate(NOTIFY.replace("PERMISSION", "'granted'"))
@@ -554,8 +575,8 @@ class TestSettings:
             await becomes(page, "document.title.startsWith('✓ ')", False)
             assert visit.errors == []
 
-    async def test_a_browser_that_allows_none_is_named(self, browser: Browser, base: str) -> None:
-        """The switch goes back, and the page says why."""
+    async def test_a_browser_without_permission_is_reported(self, browser: Browser, base: str) -> None:
+        """The switch is turned off again, and the page gives the reason."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.evaluate(NOTIFY.replace("PERMISSION", "'denied'"))
@@ -568,7 +589,7 @@ class TestSettings:
 
 class TestInstalled:
     async def test_the_browser_reads_the_manifest(self, browser: Browser, base: str) -> None:
-        """Chromium finds no error in it and gets its icon, under the policy of the page."""
+        """Chromium finds no error in the manifest, and loads its icon under the page's policy."""
         async with visiting(browser, base) as visit:
             session = await visit.page.context.new_cdp_session(visit.page)
             found = await session.send("Page.getAppManifest")

@@ -1,6 +1,5 @@
-"""What makes the page fast and still, as laws without a clock: pieces of long answers, the end of a stream, many threads.
-
-The times themselves are measured by benchmarks/page.py, beside a floor.
+"""What keeps the page fast and stable, as rules without a clock: parts of long answers, the end of a stream, many
+threads. benchmarks/page.py measures the times.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ new PerformanceObserver(list => shifts.push(...list.getEntries().filter(each => 
 """
 
 
-# A clock by which the time of each step is over at the first look at it, and for each task that changes the text of an answer
-# the number of its blocks that the task touched: observers are called at the end of a task.
+# A clock on which every step has used its time at the first check, and for each task that changes the text of an answer
+# the number of blocks that it changed: observers run at the end of a task.
 STEPS = """
 let now = 0;
 performance.now = () => now += 1000;
@@ -48,12 +47,14 @@ BLOCKS = 27 * (1 + 4 + 1)  # headings, paragraphs and tables of the long answer
 
 
 class TestLongAnswers:
-    """A text of 6,000 words with 540 citations. Where the page asks whether time is left after each block, no task is longer
-    than the drawing of one, whatever the machine; benchmarks/page.py measures how long that is.
+    """A text of 6,000 words with 540 citations.
+
+    If the page checks the time after each block, no task is longer than drawing one block, on any machine.
+    benchmarks/page.py measures how long that takes.
     """
 
     async def test_it_is_written_block_by_block(self, browser: Browser, base: str) -> None:
-        """Neither its words nor the verdicts at its end touch two blocks at once."""
+        """Neither new words nor the verdicts at the end change two blocks in one task."""
         answer = page_answers.long_answer()
         assert len(answer["synthesis"].split()) > 6000
         assert len(answer["citations"]) == 540
@@ -71,10 +72,10 @@ class TestLongAnswers:
                 await expect(visit.page.locator(shown)).to_have_count(count)
             touched = await visit.page.evaluate("touched")
             assert max(touched) == 1
-            assert len(touched) >= BLOCKS  # verdicts come in place, or with a block that is drawn at the end
+            assert len(touched) >= BLOCKS  # verdicts are added in place, or with a block that is drawn at the end
 
     async def test_it_is_opened_block_by_block(self, browser: Browser, base: str) -> None:
-        """So it is where the whole text comes at once, from the store."""
+        """A complete text from the store is drawn in the same way."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.play_stored(page_answers.long_answer())
@@ -87,8 +88,8 @@ class TestLongAnswers:
             assert (max(touched), len(touched) >= BLOCKS) == (1, True)
 
 
-# As STEPS, and for each task the number of cells of a table, or items of a list, that it adds; `first` is the first row
-# of a table that is shown.
+# Like STEPS, and for each task the number of added table cells or list items. `first` is the first shown row
+# of a table.
 DRAWN = """
 let now = 0;
 performance.now = () => now += 1000;
@@ -127,7 +128,7 @@ class TestLongTablesAndLists:
         one: str,
         is_written: bool,
     ) -> None:
-        """So it is while it grows, where rows that are there stay, and where it is opened; its markers get their verdicts."""
+        """This holds during writing, where existing rows are kept, and on opening. Markers get their verdicts later."""
         async with visiting(browser, base) as visit:
             page = visit.page
             answer = page_answers.response(text, sources=page_answers.SOURCES)
@@ -160,12 +161,12 @@ NOTED = {
 class TestStillness:
     @pytest.mark.parametrize("width", [1280, 390])
     async def test_nothing_jumps_from_the_first_word_on(self, browser: Browser, base: str, width: int) -> None:
-        """Verdicts, notes, contents and buttons come to places that are kept for them: what is read stays where it is."""
+        """Verdicts, notes, contents and buttons have reserved space, so the text that is being read does not move."""
         answer = page_answers.long_answer(5, 6, **NOTED)
         async with visiting(browser, base, width) as visit:
             await visit.page.evaluate(SHIFTS)
             await page_answers.begin(visit)
-            since = await visit.page.evaluate("performance.now()")  # an observer hears of what was before it, later
+            since = await visit.page.evaluate("performance.now()")  # an observer is later informed of earlier changes
             await page_answers.write(visit, answer["synthesis"])
             await page_answers.end(visit, answer)
             shifts = [shift for shift in await visit.page.evaluate("shifts") if shift["time"] >= since]
@@ -173,8 +174,8 @@ class TestStillness:
             for shown in (".contents", ".notes", ".actions"):
                 await expect(visit.page.locator(shown)).to_have_count(1)
 
-    async def test_a_reader_in_the_middle_stays_there(self, browser: Browser, base: str) -> None:
-        """Neither more words nor the end of the answer move the text under the eyes of who has scrolled into it."""
+    async def test_a_reader_in_the_middle_keeps_the_position(self, browser: Browser, base: str) -> None:
+        """Neither new words nor the end of the answer move the text of a reader who has scrolled into it."""
         answer = page_answers.long_answer(8, 10, **NOTED)
         position = "document.querySelectorAll('.answer h2')[2].getBoundingClientRect().top"
         half = len(answer["synthesis"]) // 2
@@ -190,7 +191,7 @@ class TestStillness:
 
 
 def needed() -> set[str]:
-    """The ends of the addresses of the modules that the page loads in the end, whatever it shows."""
+    """Return the ends of the addresses of all modules that the page finally loads."""
     script = (RESEARCH_FOLDER / "first_paint.js").read_text(encoding="utf-8")
     lists = re.findall(r"const (?:BOTH|ASKING|READING) = \[(.*?)\];", script, flags=re.DOTALL)
     return {f"/{name}.js" for names in lists for name in re.findall(r'"([^"]+)"', names)}
@@ -201,24 +202,26 @@ FILES = """performance.getEntriesByType('resource').filter(each => each.name.inc
 
 
 class TestFirstPaint:
-    async def test_a_stored_answer_comes_without_the_form(self, browser: Browser, base: str) -> None:
-        """Who follows the address of an answer sees no form for a question before it, however slowly the modules come."""
+    async def test_a_stored_answer_is_shown_without_the_form(self, browser: Browser, base: str) -> None:
+        """At the address of an answer the form for a question is never shown first, however slowly the modules load."""
         context = await browser.new_context()
         page = await context.new_page()
         await page.route("**/main.js", lambda route: route.abort())
         for address, is_form in (("/", True), ("/#research/abc", False)):
             await page.goto(f"{base}{address}")
-            await page.reload()  # another fragment alone loads nothing
+            await page.reload()  # a change of the fragment alone loads nothing
             assert await page.locator("#ask").is_visible() == is_form
         await context.close()
 
-    async def test_what_an_answer_needs_is_asked_for_at_once(self, browser: Browser, base: str) -> None:
-        """Its modules, its thread and its text are asked for before any module is there: no chain of requests is longer."""
+    async def test_the_needs_of_an_answer_are_requested_at_once(self, browser: Browser, base: str) -> None:
+        """Its modules, its thread and its text are requested before any module is loaded, so there is no longer chain
+        of requests.
+        """
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.route("**/main.js", lambda route: route.abort())
             await visit.play_stored(page_answers.long_answer(1, 1))
-            await page.goto("about:blank")  # the page of a form, which would ask as well, is gone
+            await page.goto("about:blank")  # the page with the form, which would also send requests, is closed
             visit.seen.clear()
             await page.goto(f"{base}/#research/abc", wait_until="commit")
             for wanted in ("thread.js", "answer.js", "vendor/markdown-it.js", "/research/threads/abc", "/research/abc"):
@@ -228,10 +231,12 @@ class TestFirstPaint:
             await page.reload()
             await visit.answered()
             again = len([request for request in visit.seen if request.endswith("/research/abc")])
-            assert again == asked + 1  # a module asks for nothing that is on its way
+            assert again == asked + 1  # a module does not repeat a pending request
 
-    async def test_what_an_answer_does_not_need_comes_after_it(self, browser: Browser, base: str) -> None:
-        """Before its text is there, neither the form and the list of threads nor what they ask of the server is loaded."""
+    async def test_what_an_answer_does_not_need_is_loaded_later(self, browser: Browser, base: str) -> None:
+        """Before the text is shown, neither the form nor the list of threads is loaded, and nothing is requested for
+        them.
+        """
         arrived = asyncio.Event()
 
         async def answer_late(route: Route) -> None:
@@ -242,7 +247,7 @@ class TestFirstPaint:
             page = visit.page
             await visit.play_stored({})
             await page.route("**/research/abc", answer_late)
-            await page.goto("about:blank")  # the page of a form, which would ask as well, is gone
+            await page.goto("about:blank")  # the page with the form, which would also send requests, is closed
             visit.seen.clear()
             await page.goto(f"{base}/#research/abc", wait_until="commit")
             await page.wait_for_selector(".turn", state="attached")
@@ -254,7 +259,7 @@ class TestFirstPaint:
             await until(lambda: {end for end in later for request in visit.seen if request.endswith(end)} == set(later))
 
     async def test_a_second_visit_loads_no_file_again(self, browser: Browser, base: str) -> None:
-        """The address of each file names the version, so that the browser keeps it and does not ask whether it has changed."""
+        """The address of each file contains the version, so the browser caches it without revalidation."""
         async with visiting(browser, base) as visit:
             missing = f"{sorted(needed())}.filter(name => !({FILES}).some(([file]) => file.endsWith(name)))"
             await becomes(visit.page, missing, [])
@@ -299,7 +304,10 @@ class TestManyThreads:
             await store.aclose()
 
     async def test_thousands_of_threads_are_scrolled_and_searched(self, browser: Browser, tmp_path: Path) -> None:
-        """Older ones come on scrolling, thirty in a task; a change draws its entry alone; a search finds the oldest."""
+        """Older threads are loaded on scrolling, thirty in a task.
+
+        A change redraws only its entry, and a search finds the oldest.
+        """
         await self.fill(tmp_path / "researches.sqlite3")
         async with serving_page(tmp_path, *OFFLINE) as base, visiting(browser, base) as visit:
             page = visit.page

@@ -1,4 +1,4 @@
-"""The part of the page at / that checks a text of somebody else, in a real Chromium."""
+"""The part of the page at / that verifies a text of another author, in a real Chromium."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOSTILE = (
 NOTICE = ".turn-row .notice"
 CELLS = "[...document.querySelectorAll('.strip-band .cell')].map(cell => cell.dataset.verdict)"
 MARKERS = "[...document.querySelectorAll('.answer .cite')].map(cite => [cite.dataset.number, cite.classList[1]])"
-# In the browser: the next stream of a verification is one that `send(event)` writes to.
+# In the browser: the next stream of a verification gets the events of `send(event)`.
 STREAM = """(fetched => {
     let stream;
     const body = new ReadableStream({start: controller => { stream = controller; }});
@@ -56,7 +56,7 @@ class Pages(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def pages() -> Iterator[str]:
-    """The address of a site on this machine."""
+    """Yield the address of a site on this machine."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -65,7 +65,7 @@ def pages() -> Iterator[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def reading(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    """The address of a server that may read pages of this machine."""
+    """Yield the address of a server that may read pages of this machine."""
     folder: Path = tmp_path_factory.mktemp("verification")
     async with serving_page(folder, *OFFLINE[:2], READER_ALLOWED_HOSTS="127.0.0.1") as base:
         yield base
@@ -98,7 +98,7 @@ async def checked(visit: Visit) -> None:
 
 
 def verified(**fields: Any) -> dict[str, Any]:
-    """Return a verified text without sentences, as the server sends it."""
+    """Return a verified text without sentences in the server's format."""
     counts = {"sentences": 0, "supported": 0, "uncited": 0, "sources": 0, "read": 0}
     metadata = {
         "latency_ms": 5,
@@ -125,7 +125,10 @@ async def answer_with(visit: Visit, *events: dict[str, Any]) -> None:
 
 class TestReading:
     async def test_verdicts_of_a_pasted_text(self, browser: Browser, reading: str, pages: str) -> None:
-        """Strip, markers, receipts and the states of the sources, as of an answer; a link gets a marker behind its sentence."""
+        """The text has a strip, markers, receipts and states of sources, like an answer.
+
+        A link gets a marker after its sentence.
+        """
         async with visiting(browser, reading) as visit:
             page = visit.page
             await check(visit, text(pages))
@@ -149,7 +152,7 @@ class TestReading:
             assert visit.foreign == []
 
     async def test_a_checked_text_survives_a_reload(self, browser: Browser, reading: str, pages: str) -> None:
-        """With its verdicts, and without a second check; a text that was not checked yet stays, too. *Delete* forgets it."""
+        """Its verdicts are kept without a second check. An unchecked text is kept, too. *Delete* removes it."""
         async with visiting(browser, reading) as visit:
             page = visit.page
             await check(visit, text(pages))
@@ -177,8 +180,8 @@ class TestReading:
             assert await page.evaluate("sessionStorage.length") == 0
             assert visit.errors == []
 
-    async def test_markup_does_not_survive(self, browser: Browser, reading: str, pages: str) -> None:
-        """What the text holds is shown as text: no element of it, no script, no image, no address that runs something."""
+    async def test_markup_is_shown_as_text(self, browser: Browser, reading: str, pages: str) -> None:
+        """Markup in the text is shown as text, without elements, scripts, images or executable addresses."""
         async with visiting(browser, reading) as visit:
             await check(visit, text(pages))
             await checked(visit)
@@ -190,16 +193,18 @@ class TestReading:
             await expect(visit.page.locator(".answer")).to_contain_text("<script>window.hacked=1</script>")
             assert visit.foreign == visit.errors == []
 
-    async def test_lines_and_lists_of_sources_stay(self, browser: Browser, reading: str, pages: str) -> None:
-        """A line ends where it ended, and the number of an entry of the list is no marker with a verdict."""
+    async def test_lines_and_lists_of_sources_are_kept(self, browser: Browser, reading: str, pages: str) -> None:
+        """Line breaks are kept, and the number of a list entry is not a marker with a verdict."""
         async with visiting(browser, reading) as visit:
             await check(visit, text(pages))
             await checked(visit)
             shown = await visit.page.locator(".answer p").last.inner_text()
             assert shown.splitlines()[:2] == ["References", f"[1] The bridge. {pages}/bridge"]
 
-    async def test_keys_alone(self, browser: Browser, reading: str, pages: str) -> None:
-        """Paste, Ctrl+Enter, the next citation, its quote with the words that differ, and back to the text."""
+    async def test_keyboard_alone(self, browser: Browser, reading: str, pages: str) -> None:
+        """The keyboard is enough to paste, check with Ctrl+Enter, go to the next citation and its quote, and return to
+        the text.
+        """
         async with visiting(browser, reading) as visit:
             page = visit.page
             await page.locator("#to-check").focus()
@@ -220,8 +225,8 @@ class TestReading:
             await expect(page.locator("#check-text")).to_have_value(text(pages))
 
     @pytest.mark.parametrize("width", WIDTHS)
-    async def test_it_fits(self, browser: Browser, reading: str, pages: str, width: int) -> None:
-        """Nothing is wider than the window, in the form and in the result, and axe finds nothing."""
+    async def test_the_page_fits_the_window(self, browser: Browser, reading: str, pages: str, width: int) -> None:
+        """Neither the form nor the result is wider than the window, and axe finds nothing."""
         async with visiting(browser, reading, width, "dark", locale="ar") as visit:
             await visit.page.click("#to-check")
             await visit.page.wait_for_selector("#check-text")
@@ -233,7 +238,9 @@ class TestReading:
             assert await visit.overflow() <= 0
 
     async def test_a_result_outlives_a_visit_of_another_part(self, browser: Browser, reading: str, pages: str) -> None:
-        """It is there again after a look at the form for questions, and in another language after the language changes."""
+        """The result is still there after a visit of the form for questions, and in another language after a change of
+        language.
+        """
         async with visiting(browser, reading) as visit:
             page = visit.page
             await check(visit, text(pages))
@@ -248,7 +255,7 @@ class TestReading:
             await becomes(page, "document.querySelectorAll('.answer .cite').length", 5)
 
     async def test_export_and_copy(self, browser: Browser, reading: str, pages: str) -> None:
-        """The JSON is that of the server; Markdown and the clipboard have the verdicts."""
+        """JSON is the server's. Markdown and the clipboard have the verdicts."""
         async with visiting(browser, reading, permissions=["clipboard-read", "clipboard-write"]) as visit:
             page = visit.page
             await check(visit, text(pages))
@@ -268,8 +275,11 @@ class TestReading:
 
 
 class TestStream:
-    async def test_verdicts_come_with_their_pages(self, browser: Browser, base: str) -> None:
-        """A sentence has its verdict while other sources are still read; their markers and cells wait. Cancel keeps it."""
+    async def test_verdicts_appear_with_their_pages(self, browser: Browser, base: str) -> None:
+        """A sentence gets its verdict while other sources are still being read, and their markers and cells wait.
+
+        Cancel keeps it.
+        """
         pasted = "The bridge was opened in 1973 [1]. The tower is made of steel [2]."
         first = {
             "start": 0,
@@ -309,7 +319,7 @@ class TestStream:
             await expect(page.get_by_role("button", name="Try again")).to_be_visible()
 
     async def test_a_failure_says_what_to_do(self, browser: Browser, base: str) -> None:
-        """An error in the stream and an end without a result: words for readers, and a next step."""
+        """An error in the stream, or an end without a result, is explained in plain words with a next step."""
         problem = {
             "status": 422,
             "code": "verification",
@@ -327,8 +337,8 @@ class TestStream:
             await visit.page.get_by_role("button", name="Change the text").click()
             await expect(visit.page.locator("#check-text")).to_have_value("Water boils [1].")
 
-    async def test_what_cannot_be_sent(self, browser: Browser, base: str) -> None:
-        """A text without a word and one that is too long are refused before anything is sent, with the reason at the box."""
+    async def test_an_invalid_text_is_not_sent(self, browser: Browser, base: str) -> None:
+        """A text without words and a text that is too long are refused before sending, with the reason at the box."""
         async with visiting(browser, base) as visit:
             await check(visit, " [] ")
             await expect(visit.page.locator("#check-error")).to_have_text("Paste a text first.")
@@ -338,14 +348,14 @@ class TestStream:
             assert not [request for request in visit.seen if "/verify" in request and request.startswith("POST")]
 
     async def test_a_text_without_sources(self, browser: Browser, base: str) -> None:
-        """It says so, and what would help."""
+        """The page says that there are no sources, and what would help."""
         async with visiting(browser, base) as visit:
             await answer_with(visit, {"type": "done", "response": verified()})
             await check(visit, "Water boils.")
             await expect(visit.page.locator(NOTICE)).to_contain_text("This text names no sources that can be read.")
 
     async def test_brackets_do_not_stop_the_page(self, browser: Browser, base: str) -> None:
-        """A text of brackets, markers and stars alone is shown, and the page goes on."""
+        """A text of brackets, markers and asterisks is shown, and the page still responds."""
         async with visiting(browser, base) as visit:
             await answer_with(visit, {"type": "done", "response": verified()})
             for sign in ("[", "[1](", "*a_", "> "):

@@ -1,4 +1,4 @@
-"""Watched questions on the page at /, in a real Chromium: the bell, and both quotes of a change side by side."""
+"""Watched questions on the page at /, in a real Chromium: the bell, and both quotes of a change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.watched_page import HOURS, NEW_TOLL, QUESTION, TOLL
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
-RELOADS = 200  # of the page, each in half a second and more
+RELOADS = 200  # of the page, each for half a second or more
 HOSTILE = '<img src=x onerror="window.hacked=1">'
 
 
@@ -32,7 +32,10 @@ async def base(document: Path, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 
 
 async def test_the_bell_watches_and_the_list_shows_both_quotes(browser: Browser, base: str, document: Path) -> None:
-    """In one table with the dates; the values are marked, and a quote is text whatever it has."""
+    """One table shows both quotes with their dates.
+
+    The values are marked, and quotes are shown as text, whatever they contain.
+    """
     async with visiting(browser, base) as visit:
         page = visit.page
         await visit.open()

@@ -1,4 +1,4 @@
-"""The words of the page at /, in a real Chromium: languages and their directions, the theme, errors and notes."""
+"""The words of the page at /, in a real Chromium: languages, directions, theme, errors and notes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ print(owl)
 ```
 """
 ENGLISH = "The owl sleeps [1].\n\nהינשוף ישן ביום.\n\n- one\n- שניים."
-# Where the first letter of an element stands: the part of the width of `.answer` that is left of it.
+# Where the first letter of an element is, as the fraction of `.answer` to its left.
 FIRST_LETTER = """element => {
   const text = document.createTreeWalker(element, NodeFilter.SHOW_TEXT).nextNode();
   const range = document.createRange();
@@ -42,7 +42,7 @@ FIRST_LETTER = """element => {
 
 
 async def answered(visit: Visit, synthesis: str, language: str) -> None:
-    """An answer with one citation is on the page."""
+    """Show an answer with one citation."""
     answer = response(synthesis, metadata={"language": language, "uncited_sentences": 1})
     content = answer["raw_results"][0]["content"]
     answer["citations"] = [citation(synthesis, synthesis.partition(" [")[0], content, "It hunts at night.", "partial")]
@@ -52,7 +52,7 @@ async def answered(visit: Visit, synthesis: str, language: str) -> None:
 
 
 async def side(visit: Visit, selector: str) -> str:
-    """Return the side of the window that the element is nearer to."""
+    """Return the closer side of the window."""
     box = await visit.page.locator(selector).bounding_box()
     size = visit.page.viewport_size
     assert box is not None
@@ -63,10 +63,10 @@ async def side(visit: Visit, selector: str) -> str:
 class TestDirections:
     @pytest.mark.parametrize("width", [390, 1440])
     @pytest.mark.parametrize(("locale", "title"), [("ar-EG", "ماذا تريد أن تعرف؟"), ("he-IL", "מה תרצו לדעת?")])
-    async def test_page_from_right_to_left_is_a_mirror_image(
+    async def test_page_from_right_to_left_is_mirrored(
         self, browser: Browser, base: str, locale: str, title: str, width: int
     ) -> None:
-        """Threads and brand stand at the right, a quote opens at the left, nothing is wider than the window."""
+        """Threads and logo are on the right, a quote opens on the left, and nothing is wider than the window."""
         async with visiting(browser, base, width, locale=locale) as visit:
             page = visit.page
             await expect(page.locator("html")).to_have_attribute("dir", "rtl")
@@ -95,7 +95,7 @@ class TestDirections:
     async def test_each_paragraph_has_its_own_direction(
         self, browser: Browser, base: str, locale: str, text: str, hebrew: int, english: int
     ) -> None:
-        """A Hebrew paragraph begins at the right, an English one at the left, whatever stands around it."""
+        """A Hebrew paragraph begins on the right and an English one on the left, whatever surrounds them."""
         async with visiting(browser, base, locale=locale) as visit:
             await answered(visit, text, "he" if text == HEBREW else "en")
             paragraphs = visit.page.locator(".answer > p")
@@ -103,7 +103,7 @@ class TestDirections:
             assert await paragraphs.nth(english).evaluate(FIRST_LETTER) < 0.1
 
     async def test_lists_tables_and_code_stay_readable(self, browser: Browser, base: str) -> None:
-        """In a Hebrew answer the items keep to the bullets at the right, columns run from the right, code from the left."""
+        """In a Hebrew answer, bullets are on the right, columns run from the right, and code from the left."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await answered(visit, HEBREW, "he")
@@ -113,24 +113,24 @@ class TestDirections:
             for code in await page.locator(".answer code").all():
                 assert await code.evaluate("element => getComputedStyle(element).direction") == "ltr"
 
-    async def test_a_box_begins_where_its_text_does(self, browser: Browser, base: str) -> None:
-        """An empty box follows the page, a filled one its text."""
+    async def test_a_box_has_the_direction_of_its_text(self, browser: Browser, base: str) -> None:
+        """An empty box has the direction of the page, and a filled one the direction of its text."""
         async with visiting(browser, base, locale="he-IL") as visit:
             box = visit.page.locator("#query")
             for text, direction in (("", "rtl"), ("When does the owl sleep?", "ltr"), ("מתי ישן הינשוף?", "rtl")):
                 await box.fill(text)
                 await expect(box).to_have_css("direction", direction)
 
-    async def test_the_sign_of_a_sum_stays_beside_its_letters(self, browser: Browser, base: str) -> None:
-        """`US$` in a column from right to left is not `$US`."""
+    async def test_a_currency_sign_stays_next_to_its_letters(self, browser: Browser, base: str) -> None:
+        """`US$` in a right-to-left column does not become `$US`."""
         async with visiting(browser, base, 390, locale="ar") as visit:
             await answered(visit, ENGLISH, "en")
             await visit.page.click("#tab-2")
             await expect(visit.page.locator(".facts")).to_contain_text("\u20660.00\u00a0US$\u2069")
             assert (await visit.violations(), await visit.overflow()) == ([], 0)
 
-    async def test_an_example_is_asked_without_marks_of_direction(self, browser: Browser, base: str) -> None:
-        """The title in a question is kept apart on the page; the question that leaves it is plain text."""
+    async def test_an_example_is_sent_without_direction_marks(self, browser: Browser, base: str) -> None:
+        """The title in an example is isolated on the page, but the question that is sent is plain text."""
         await until_titles_known(base)
         async with visiting(browser, base, locale="he") as visit:
             page = visit.page
@@ -145,7 +145,7 @@ class TestDirections:
 
     @pytest.mark.parametrize(("locale", "key"), [("en-US", "ArrowRight"), ("ar", "ArrowLeft")])
     async def test_arrow_keys_follow_the_direction(self, browser: Browser, base: str, locale: str, key: str) -> None:
-        """The arrow that points to the next tab selects it."""
+        """The arrow key in the direction of the next tab selects it."""
         async with visiting(browser, base, locale=locale) as visit:
             await answered(visit, ENGLISH, "en")
             await visit.page.focus("#tab-0")
@@ -155,7 +155,7 @@ class TestDirections:
 
 class TestTranslations:
     async def test_a_missing_text_is_shown_in_english(self, browser: Browser, base: str) -> None:
-        """It says that it is English, and reads from left to right; what is translated does not."""
+        """An untranslated text is marked as English and runs from left to right."""
         async with visiting(browser, base) as visit:
             page = visit.page
             script = 'export default {"Ask": "לשאול", "Settings": "הגדרות"};'
@@ -173,7 +173,7 @@ class TestTranslations:
             await expect(page.locator("#ask-title")).not_to_have_attribute("lang", re.compile(""))
 
     async def test_without_its_catalogue_the_page_is_english(self, browser: Browser, base: str) -> None:
-        """A catalogue that does not arrive costs its words and nothing else."""
+        """If a catalogue cannot be loaded, only its texts are in English."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.route("**/lang/*", lambda route: route.abort())
@@ -190,7 +190,7 @@ class TestTheme:
 
     @pytest.mark.parametrize("system", ["light", "dark"])
     async def test_switch(self, browser: Browser, base: str, system: str) -> None:
-        """The button changes from the system's theme to light, to dark, and back; the choice outlives a reload."""
+        """The button changes from the system's theme to light and dark and back. The choice is kept after a reload."""
         async with visiting(browser, base, scheme=system) as visit:
             page = visit.page
             own = self.DARK if system == "dark" else self.LIGHT
@@ -206,7 +206,7 @@ class TestTheme:
             await expect(button).to_have_accessible_name("Theme: as the system")
 
     async def test_first_paint_has_theme_and_direction(self, browser: Browser, base: str) -> None:
-        """What was chosen holds before any module runs: nothing flashes."""
+        """The chosen theme and direction apply before any module runs, without a flash."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.evaluate("localStorage.setItem('llm-platform.theme', 'dark')")
@@ -231,7 +231,7 @@ class TestProblems:
     )
 
     async def refused(self, visit: Visit, status: int, problem: Mapping[str, Any] | str, **headers: str) -> Locator:
-        """Return the notice about a question that the server refuses in this way."""
+        """Return the notice for a question that the server refuses in this way."""
         body = problem if isinstance(problem, str) else json.dumps(problem)
         await visit.keep_none()
         await visit.page.route("**/research", lambda route: route.fulfill(status=status, body=body, headers=headers))
@@ -249,7 +249,7 @@ class TestProblems:
     async def test_words_for_readers(
         self, browser: Browser, base: str, locale: str, sentence: str, details: str
     ) -> None:
-        """The sentence is in the language of the page and says when to try again; the server's words are behind it."""
+        """The notice is in the language of the page and says when to try again. The server's message is behind it."""
         problem = {"status": 503, "code": "web_search_blocked", "detail": self.OPERATOR, "retryable": True}
         async with visiting(browser, base, locale=locale) as visit:
             notice = await self.refused(visit, 503, problem, **{"Retry-After": "20"})
@@ -275,13 +275,13 @@ class TestProblems:
     async def test_unknown_codes_and_fields(
         self, browser: Browser, base: str, status: int, problem: Mapping[str, Any] | str, sentence: str
     ) -> None:
-        """A code that the page does not know is told by its status, a wrong field by its name on the page."""
+        """An unknown code is described by its status, and a wrong field by its name on the page."""
         async with visiting(browser, base) as visit:
             notice = await self.refused(visit, status, problem)
             await expect(notice.locator("span").first).to_have_text(sentence)
 
     async def test_a_failure_of_the_run_says_when_to_try_again(self, browser: Browser, base: str) -> None:
-        """The problem in the event has the seconds; of a stored run they are long over."""
+        """An error event contains the seconds. For a stored run they have long passed."""
         problem = {"status": 503, "code": "llm_blocked", "detail": "limit", "retryable": True, "retry_after_s": 90}
         failed = {"type": "failed", "request_id": "r", "problem": problem}
         job = {"id": "r", "status": "failed", "request": {"query": "Owls?", "depth": "shallow"}, "problem": problem}
@@ -305,8 +305,13 @@ class TestProblems:
                 "The language model is busy. Try again later."
             )
 
-    async def test_that_words_decided_is_told_once_with_what_the_answer_took(self, browser: Browser, base: str) -> None:
-        """It holds for nearly every answer, so it is no warning; that a limit kept the model from it is one."""
+    async def test_lexical_verdicts_are_mentioned_once_with_the_cost_of_the_answer(
+        self, browser: Browser, base: str
+    ) -> None:
+        """Nearly every answer has only lexical verdicts, so this is not a warning.
+
+        A limit that prevented the model is one.
+        """
         rest = {"component": "judge", "reason": "incomplete: 2 of 9 citations were not judged", "until": None}
         said = "Not all citations were checked by a language model"
         async with visiting(browser, base) as visit:
@@ -325,7 +330,10 @@ class TestProblems:
             await expect(page.locator(".notes")).to_contain_text("A limit ended the work early")
 
     async def test_notes_are_one_line(self, browser: Browser, base: str) -> None:
-        """Several notes are one line that opens to a list; what says the same is one note, with the names of the parts."""
+        """Several notes are one line that opens to a list.
+
+        Notes with the same text are merged, with the names of their components.
+        """
         degraded = [
             {"component": "searxng/google", "reason": "captcha", "until": None},
             {"component": "searxng/bing", "reason": "too many requests", "until": None},
@@ -360,7 +368,9 @@ class TestProblems:
 
 class TestKeyboard:
     async def test_keys_move_and_open(self, browser: Browser, base: str) -> None:
-        """`j` and `k` go through the citations with their cards, `/` to the box, `t` to the threads, `n` to a new question."""
+        """`j` and `k` move through the citations and their cards, `/` to the box, `t` to the threads, and `n` to a new
+        question.
+        """
         text = "Owls sleep by day [1]. They hunt at night [1]."
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -387,7 +397,7 @@ class TestKeyboard:
             assert visit.errors == []
 
     async def test_keys_are_text_in_a_box(self, browser: Browser, base: str) -> None:
-        """While a person types, and together with Ctrl, Alt or Meta, a letter is nothing but a letter."""
+        """During typing, or with Ctrl, Alt or Meta, a letter has no function."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.focus("#query")
@@ -400,8 +410,8 @@ class TestKeyboard:
             await page.keyboard.press("d")
             await expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
-    async def test_the_place_of_a_key_counts_without_latin_letters(self, browser: Browser, base: str) -> None:
-        """On a Russian keyboard the key of `d` gives `в`, on an Arabic one that of `?` gives `؟`."""
+    async def test_without_latin_letters_the_position_of_a_key_counts(self, browser: Browser, base: str) -> None:
+        """On a Russian keyboard the key of `d` gives `в`, and on an Arabic keyboard the key of `?` gives `؟`."""
         async with visiting(browser, base) as visit:
             page = visit.page
             press = "about => document.body.dispatchEvent(new KeyboardEvent('keydown', {...about, bubbles: true}))"
@@ -412,10 +422,10 @@ class TestKeyboard:
 
     @pytest.mark.parametrize(("locale", "title"), [("en-US", "Keys of this page"), ("ar", "مفاتيح هذه الصفحة")])
     async def test_map_and_switch(self, browser: Browser, base: str, locale: str, title: str) -> None:
-        """`?` and a button show the keys; a switch there and in the settings turns the letters off, not the button."""
+        """`?` and a button show the keys. A switch there and in the settings disables the letters but not the button."""
         async with visiting(browser, base, locale=locale) as visit:
             page = visit.page
-            await page.keyboard.press("Escape")  # out of the box
+            await page.keyboard.press("Escape")  # leave the box
             await page.keyboard.press("?")
             dialog = page.locator("#keys")
             await expect(dialog.get_by_role("heading")).to_have_text(title)

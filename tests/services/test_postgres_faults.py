@@ -1,4 +1,4 @@
-"""What a database that is away, restarted, unprepared, of another version or damaged does to its users."""
+"""The effect of a database that is unavailable, restarted, not migrated, of another version or damaged."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ pytestmark = pytest.mark.services
 
 WORKERS = 4
 REQUESTS = 200
-CALL_S = 60.0  # limit of a call that has to wait for the test, and of a new connection on a busy machine
-BUSY_S = 3.0  # a call waits this long for one of the connections
+CALL_S = 60.0  # limit of a call that waits for the test, and of a new connection on a busy machine
+BUSY_S = 3.0  # a call waits this long for a free connection
 TOPIC = make_topic("What is stored?")
 TEXT = "A consumer group shares the partitions of a topic among its members."
 
 
 @pytest.fixture
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed connection is tried again at once."""
+    """Retry a failed connection at once."""
     monkeypatch.setattr(pool, "RETRY_S", 0.0)
 
 
 @pytest.fixture
 async def full(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
-    """A database whose connections are all open, so that no call spends its time on that."""
+    """Open all connections of a database, so that no call spends time on that."""
     monkeypatch.setattr(pool, "POSTGRES_CONNECT_TIMEOUT_S", CALL_S)
     everybody = asyncio.Barrier(pool.POOL_SIZE)
 
@@ -68,13 +68,16 @@ async def full(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Datab
 
 
 def hurry(database: Database) -> None:
-    """From now on a call waits BUSY_S for one of the connections."""
+    """Make calls wait only BUSY_S for a free connection."""
     assert database._pool is not None
     database._pool.timeout = BUSY_S
 
 
 async def test_stores_of_several_machines_agree_on_the_first_outcome(url: str) -> None:
-    """Each has its own pool and the same requests in another order: one outcome for each, and no deadlock."""
+    """Each store has its own pool and the same requests in another order.
+
+    There is one outcome for each request, and no deadlock.
+    """
     databases = [Database(url, check_schema) for _ in range(WORKERS)]
     stores = [PostgresOutcomeStore(database, 7.0) for database in databases]
 
@@ -94,7 +97,7 @@ async def test_stores_of_several_machines_agree_on_the_first_outcome(url: str) -
 
 @pytest.mark.usefixtures("no_pause")
 async def test_restarted_database_is_used_again(postgres: PostgresServer, database: Database) -> None:
-    """While it is away calls raise OutcomeStoreError; afterwards the same store works, and has what it had."""
+    """While the database is down calls raise OutcomeStoreError. Afterwards the same store works with its old data."""
     store = PostgresOutcomeStore(database, 7.0)
     first = sample_outcome("first", body=b"1")
     await store.put_if_absent([first])
@@ -117,7 +120,7 @@ async def test_restarted_database_is_used_again(postgres: PostgresServer, databa
 
 
 async def test_broken_connections_cost_no_error(postgres: PostgresServer, database: Database) -> None:
-    """After a restart between two calls the second call connects again."""
+    """After a restart between two calls the second call reconnects."""
     store = PostgresOutcomeStore(database, 7.0)
     outcome = sample_outcome("a", body=b"1")
     await store.put_if_absent([outcome])
@@ -127,8 +130,9 @@ async def test_broken_connections_cost_no_error(postgres: PostgresServer, databa
 
 
 async def test_busy_connections_cost_no_more_than_one_deadline(url: str, full: Database) -> None:
-    """While a table is locked, all connections wait for it; a call that gets none of them fails before their deadline, and
-    none is tried again.
+    """While a table is locked, all connections wait for it.
+
+    A call without a connection fails before their deadline, and no call is retried.
     """
     timeout_s = 4 * BUSY_S
     reads = 0
@@ -153,7 +157,7 @@ async def test_busy_connections_cost_no_more_than_one_deadline(url: str, full: D
 async def test_stopped_database_does_not_hang_its_users(
     postgres: PostgresServer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that accepts connections and answers nothing costs the deadline of a call, and is used again."""
+    """A server that accepts connections but does not answer costs each call its deadline, and is used again later."""
     monkeypatch.setattr(pool, "RETRY_S", 0.0)
     monkeypatch.setattr(pool, "POSTGRES_CONNECT_TIMEOUT_S", CALL_S)
     await database.run(check_schema, CALL_S)
@@ -182,7 +186,9 @@ async def test_stopped_database_does_not_hang_its_users(
     ],
 )
 async def test_refused_statement_closes_no_connection(full: Database, refused: tuple[object, ...]) -> None:
-    """Whatever the server refuses one caller, the calls of others under way end, and the next ones use the same connections."""
+    """A refused statement of one caller does not affect running calls of others, and later calls use the same
+    connections.
+    """
     statement, *parameters = refused
     seen: set[int] = set()
 
@@ -202,7 +208,7 @@ async def test_refused_statement_closes_no_connection(full: Database, refused: t
 
 
 async def test_refused_write_ends_no_running_call(full: Database) -> None:
-    """A database that has become read-only is left for its new primary, and reads under way end."""
+    """After a failover a read-only database is left for the new primary, and running reads are completed."""
 
     async def read(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
         await connection.execute("SELECT pg_sleep(0.3)")
@@ -217,7 +223,7 @@ async def test_refused_write_ends_no_running_call(full: Database) -> None:
 
 
 async def test_slow_statement_closes_no_connection(url: str, full: Database) -> None:
-    """A call that waits for a lock longer than it may ends alone."""
+    """A call that waits too long for a lock fails alone."""
     held = await psycopg.AsyncConnection.connect(url)
     await held.execute("LOCK TABLE llm_platform.research_entry")
 
@@ -237,7 +243,7 @@ async def test_slow_statement_closes_no_connection(url: str, full: Database) -> 
 
 
 async def test_removed_table_is_named_by_the_next_call(postgres: PostgresServer, url: str, database: Database) -> None:
-    """A missing table is a sign that the database was replaced: the next call checks its version."""
+    """A missing table suggests that the database was replaced, so the next call checks its version."""
     store = PostgresOutcomeStore(database, 7.0)
     await store.probe()
     postgres.execute(url, "DROP SCHEMA llm_platform CASCADE")
@@ -246,7 +252,7 @@ async def test_removed_table_is_named_by_the_next_call(postgres: PostgresServer,
 
 
 async def test_busy_pool_is_not_closed(url: str, full: Database) -> None:
-    """While all connections are in use a further call waits, and then fails alone."""
+    """While all connections are in use, a further call waits and then fails alone."""
     reads = 0
 
     async def read(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
@@ -268,7 +274,7 @@ async def _select_one(connection: psycopg.AsyncConnection[tuple[object, ...]]) -
 
 
 async def test_unprepared_database_names_the_command(postgres: PostgresServer) -> None:
-    """Without tables each store says what to run; after the migration the same store works."""
+    """Without tables each store names the command. After the migration the same store works."""
     url = postgres.new_database()
     async with opened(url) as database:
         store = PostgresOutcomeStore(database, 7.0)
@@ -280,19 +286,19 @@ async def test_unprepared_database_names_the_command(postgres: PostgresServer) -
 
 
 async def test_concurrent_migrations_apply_each_version_once(postgres: PostgresServer) -> None:
-    """Of machines that are upgraded at once, one migrates and the others find it done."""
+    """Of machines that are upgraded at the same time, one migrates, and the others find it done."""
     url = postgres.new_database()
     found = await asyncio.gather(*(migrate(url) for _ in range(WORKERS)))
     assert sorted(found) == sorted([(0, LATEST), *[(LATEST, LATEST)] * (WORKERS - 1)])
 
 
 async def test_failed_migration_changes_nothing(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A migration is one transaction: after an error in its last statement there is no table."""
+    """A migration is one transaction, so an error in its last statement leaves no table."""
     url = postgres.new_database()
     with monkeypatch.context() as patched:
         patched.setattr(migrations, "MIGRATIONS", ((*migrations.MIGRATIONS[0], "SELECT no_such_function()"),))
         failed = await error_of(migrate(url), DatabaseError)
-    assert str(failed).endswith("does not exist): nothing was changed")  # and not that rights are missing
+    assert str(failed).endswith("does not exist): nothing was changed")  # instead of missing permissions
     assert await migrate(url) == (0, LATEST)
 
 
@@ -304,14 +310,14 @@ async def test_failed_migration_changes_nothing(postgres: PostgresServer, monkey
     ],
 )
 async def test_other_versions_are_refused(postgres: PostgresServer, url: str, statement: str, remedy: str) -> None:
-    """Tables of a newer or an older version are not used, and the message says which side to upgrade."""
+    """Tables of a newer or older version are refused, and the message says which side to upgrade."""
     postgres.execute(url, statement)
     async with opened(url) as database:
         assert remedy in str(await error_of(database.run(check_schema), DatabaseError))
 
 
 async def test_read_only_database_fails_the_probe(postgres: PostgresServer, url: str) -> None:
-    """A standby answers reads; the probe shows that no outcome can be stored."""
+    """A standby answers reads, so the probe checks that an outcome can be stored."""
     name = url.rpartition("/")[2]
     postgres.execute("postgres", f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     async with opened(url) as database:
@@ -322,7 +328,10 @@ async def test_read_only_database_fails_the_probe(postgres: PostgresServer, url:
 async def test_read_only_database_degrades_a_server(
     postgres: PostgresServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a failover to a standby submits fail; health and the gauge say so, also while reads succeed. Both recover."""
+    """After a failover to a standby, submits fail. Health and the gauge report it, even while reads succeed.
+
+    Both recover.
+    """
     monkeypatch.setattr(health_service, "REPORT_TTL_S", 0.0)
     name = url.rpartition("/")[2]
     metrics = MemoryMetrics()
@@ -348,7 +357,7 @@ async def test_read_only_database_degrades_a_server(
 
 
 async def set_read_only(postgres: PostgresServer, name: str, state: str) -> None:
-    """As after a failover: the old connections end, and new ones have the other state."""
+    """Simulate a failover: old connections end, and new ones have the new state."""
     postgres.execute("postgres", f"ALTER DATABASE {name} SET default_transaction_read_only = {state}")
     postgres.execute(
         "postgres",
@@ -367,10 +376,10 @@ async def set_read_only(postgres: PostgresServer, name: str, state: str) -> None
         """entry = '{"format":99,"stage":"docs"}'""",
     ],
 )
-async def test_damaged_and_foreign_entries_are_misses(
+async def test_damaged_and_unknown_entries_are_misses(
     postgres: PostgresServer, url: str, database: Database, damage: str
 ) -> None:
-    """Whatever somebody wrote into the table: not found, no error, and a new value replaces it."""
+    """An invalid entry in the table is not found and raises no error. A new value replaces it."""
     store = PostgresResearchStore(database, 30.0)
     page = sample_page("https://example.org", "x" * 300)
     await store.put(TOPIC, "docs", "a", page)
@@ -395,7 +404,10 @@ def fake_search() -> FakeWebSearch:
 
 
 async def test_server_answers_without_its_database(postgres: PostgresServer, url: str, tmp_path: Path) -> None:
-    """A report is written, `degraded` names the store, health is degraded; after the restart the next report is stored."""
+    """The report is written, `degraded` names the store, and health is degraded.
+
+    After the restart the next report is stored.
+    """
     request = ResearchRequest(query="What is a consumer group?", depth="report")
     pages = FakePageReader({"https://example.org/groups": TEXT})
     overrides = {IWebSearchProvider: fake_search(), IPageReader: pages}
@@ -420,7 +432,7 @@ async def test_server_answers_without_its_database(postgres: PostgresServer, url
 
 
 async def test_worker_with_a_database_leaves_no_file(url: str, tmp_path: Path) -> None:
-    """Outcomes are in PostgreSQL, and the start line says who shares them."""
+    """Outcomes are in PostgreSQL, and the first log line says who shares them."""
     async with build_worker_parts(settings(url, tmp_path)) as parts:
         outcome = sample_outcome("a", body=b"1")
         await parts.outcomes.put_if_absent([outcome])
@@ -440,7 +452,7 @@ async def test_store_error_names_no_secret(postgres: PostgresServer, tmp_path: P
 
 
 def test_command_migrates(postgres: PostgresServer, tmp_path: Path) -> None:
-    """`topics list` names the command, `store migrate` prepares the database, and doctor approves."""
+    """`topics list` names the command, `store migrate` prepares the database, and doctor reports no fault."""
     run = command_line(postgres.new_database(), tmp_path)
     assert "run `llm-platform store migrate`" in run("topics", "list").stderr
     assert run("store", "migrate").stdout == f"the tables have version {LATEST} (before: none)\n"

@@ -1,4 +1,6 @@
-"""Background runs on one PostgreSQL: any server takes one up, and that of a killed server goes on in another."""
+"""Background runs on one PostgreSQL: any server may execute them, and another server continues the runs of a killed
+one.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ pytestmark = pytest.mark.services
 
 
 async def test_killed_server_and_another_one(postgres: PostgresServer, url: str, tmp_path: Path) -> None:
-    """After kill -9 of the server that runs a report another server, with a folder of its own, finishes it: nothing that was
-    answered is asked for again, and the events go on there.
+    """After kill -9 of the server that runs a report, another server with a separate folder finishes it.
+
+    No answered request is repeated, and the events continue there.
     """
     upstream = Upstream(silent_from=14)
     async with (
@@ -35,7 +38,7 @@ async def test_killed_server_and_another_one(postgres: PostgresServer, url: str,
         server(loopback, tmp_path / "one", DATABASE_URL=url) as one,
         server(loopback, tmp_path / "two", DATABASE_URL=url, MAX_BACKGROUND_RESEARCHES="0") as front,
     ):
-        name = await front.submit()  # it runs none itself
+        name = await front.submit()  # it executes no runs itself
         await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
         await asleep(one.process)
         seen = await settled(front, name)
@@ -44,7 +47,7 @@ async def test_killed_server_and_another_one(postgres: PostgresServer, url: str,
             postgres.execute(url, END_LEASES.format("llm_platform."))
             upstream.silent_from, upstream.reached = 10_000, asyncio.Event()
             rest = await front.events(name, after=seen[-1]["number"])
-            kinds = [event["type"] for event in rest if event["type"] != "model_progress"]  # each 5 s until the kill
+            kinds = [event["type"] for event in rest if event["type"] != "model_progress"]  # every 5 s until the kill
             assert (kinds[0], kinds[-1]) == ("reset", "done")
             assert [event["number"] for event in seen + rest] == list(range(1, len(seen + rest) + 1))
             state = await other.state(name)
@@ -53,8 +56,8 @@ async def test_killed_server_and_another_one(postgres: PostgresServer, url: str,
             assert not {name: count for name, count in upstream.answered.items() if count > 1}
 
 
-async def test_researches_are_shared_out(url: str, tmp_path: Path) -> None:
-    """Two servers answer for each other; each research runs once."""
+async def test_researches_are_distributed(url: str, tmp_path: Path) -> None:
+    """Each of two servers answers for the other, and each research runs once."""
     upstream = Upstream()
     async with (
         serving(upstream.handle) as loopback,
@@ -69,7 +72,10 @@ async def test_researches_are_shared_out(url: str, tmp_path: Path) -> None:
 
 
 async def test_equal_reports_at_two_servers_are_made_once(url: str, tmp_path: Path) -> None:
-    """With Redis, too, whichever server begins makes the report; all clients get its text, and no stage is paid for twice."""
+    """With Redis, too, one report is made, whichever server begins.
+
+    All clients get its text, and no stage is paid for twice.
+    """
     upstream = Upstream()
     body = {"query": "What is made once?", "depth": "report"}
     with RedisServer(tmp_path) as redis:
@@ -88,8 +94,8 @@ async def test_equal_reports_at_two_servers_are_made_once(url: str, tmp_path: Pa
     assert set(calls.values()) == {1}, calls
 
 
-async def test_interrupted_research_is_taken_up_at_once(url: str, tmp_path: Path) -> None:
-    """A server that stops gives back what it has begun, and another one runs it."""
+async def test_interrupted_research_continues_at_once(url: str, tmp_path: Path) -> None:
+    """A stopping server releases its runs, and another one executes them."""
     upstream = Upstream()
     async with (
         serving(upstream.handle) as loopback,
@@ -106,7 +112,9 @@ async def test_interrupted_research_is_taken_up_at_once(url: str, tmp_path: Path
 
 
 async def test_a_submit_takes_one_statement(postgres: PostgresServer, url: str, tmp_path: Path) -> None:
-    """A client waits for it: the research is stored and returned by one, and the number of connections adds none."""
+    """A client waits for the submit, so one statement stores and returns the research, whatever the number of
+    connections.
+    """
     name = url.rpartition("/")[2]
     postgres.execute("postgres", f"ALTER DATABASE {name} SET log_statement = 'all'")
     settings = Settings(DATABASE_URL=url, LLM_PLATFORM_DATA_DIR=tmp_path, MAX_BACKGROUND_RESEARCHES=0)
@@ -121,12 +129,12 @@ async def test_a_submit_takes_one_statement(postgres: PostgresServer, url: str, 
 
 
 def statements(postgres: PostgresServer) -> list[str]:
-    """Return what the server was sent so far."""
+    """Return the statements that the server has received."""
     entries = re.split(r"\n(?!\t)", postgres.log.read_text("utf-8", "replace"))  # a statement goes on after a tab
     return [entry for entry in entries if "LOG:  statement:" in entry or "LOG:  execute " in entry]
 
 
-async def test_researches_of_the_version_before_are_run(
+async def test_researches_of_the_previous_version_are_run(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A research run that was queued before the migration is claimed after it."""

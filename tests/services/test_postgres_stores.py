@@ -45,7 +45,7 @@ pytestmark = pytest.mark.services
 
 
 def aged(url: str, table: str, *changes: str) -> Elapse:
-    """The clock is the database's, so time passes by making the rows older."""
+    """The database's clock cannot be moved, so time passes by ageing the rows."""
 
     async def elapse(seconds: float) -> None:
         with psycopg.connect(url, autocommit=True) as connection:
@@ -67,7 +67,7 @@ class TestPostgresOutcomeStore(OutcomeStoreContract):
 
 
 class TestTracedOutcomeStore(TestPostgresOutcomeStore):
-    """The same with connections that name the spans of the calls."""
+    """The same contract with connections that create spans."""
 
     @pytest.fixture(autouse=True)
     def _traced(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ class TestPostgresResearchJobStore(ResearchJobStoreContract):
 
 
 class TestTracedResearchJobStore(TestPostgresResearchJobStore):
-    """The same with connections that name the spans of the calls."""
+    """The same contract with connections that create spans."""
 
     @pytest.fixture(autouse=True)
     def _traced(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ class TestTracedResearchJobStore(TestPostgresResearchJobStore):
 
 
 class TestPostgresWatchStore(WatchStoreContract):
-    """The statements have the time of the test in place of the database's."""
+    """The statements use the test's time instead of the database's."""
 
     @pytest.fixture(autouse=True)
     def _timed(self, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
@@ -116,7 +116,7 @@ class TestPostgresWatchStore(WatchStoreContract):
 
 
 async def test_workers_that_claim_at_once_get_different_watches(database: Database, url: str) -> None:
-    """No two of them get the same one, and none waits for another."""
+    """No two workers get the same watch, and none waits for another."""
     store = PostgresWatchStore(database)
     for number in range(20):
         await store.add(new_watch(str(number)), MANY)
@@ -128,7 +128,7 @@ async def test_workers_that_claim_at_once_get_different_watches(database: Databa
 
 
 async def test_limits_hold_for_requests_that_arrive_at_once(database: Database, url: str) -> None:
-    """No owner gets more queued runs or watches than allowed, and each that fits is stored."""
+    """No owner gets more queued runs or watches than allowed, and each one within the limit is stored."""
     owners, requests = 50, 8
     async with opened(url) as other:
         jobs = [PostgresResearchJobStore(one, JOB_TTL_DAYS) for one in (database, other)]
@@ -144,7 +144,7 @@ async def test_limits_hold_for_requests_that_arrive_at_once(database: Database, 
 
 
 async def test_calls_are_spans(database: Database) -> None:
-    """Each is named by its first statement, has its own parent, and contains nothing of what is stored."""
+    """Each span is named after its first statement, has its own parent, and contains no stored data."""
     outcomes = PostgresOutcomeStore(database, OUTCOME_TTL_DAYS)
     jobs = PostgresResearchJobStore(database, JOB_TTL_DAYS)
     with tracing() as ended:
@@ -181,14 +181,14 @@ class TestPostgresSpendingStore(SpendingStoreContract):
             yield PostgresSpendingStore(other)
 
     async def test_a_closed_database_is_an_error(self, database: Database, store: PostgresSpendingStore) -> None:
-        """The budget then counts in its process alone."""
+        """The budget is then counted in the process alone."""
         await database.aclose()
         with pytest.raises(SpendingStoreError, match="not in PostgreSQL"):
             await store.add("2026-01-31", {"all": 1.0}, {})
 
 
 class TestPostgresResearchStore(ResearchStoreContract):
-    """Two databases, one clock."""
+    """Two databases with one clock."""
 
     @pytest.fixture
     async def store(self, database: Database, clock: Clock) -> AsyncIterator[PostgresResearchStore]:
@@ -205,7 +205,7 @@ class TestPostgresResearchStore(ResearchStoreContract):
 
 
 async def test_a_backup_is_restored_into_an_empty_database(postgres: PostgresServer, url: str, tmp_path: Path) -> None:
-    """The two commands of the operator's guide: outcomes are found again, and the store has the same identity."""
+    """After the two commands of the operator's guide, outcomes are found, and the store has the same identity."""
     commands = re.findall(r"`(pg_(?:dump|restore) [^`]*)`", text_of("docs/howto/operate.md"))
     assert [command.split()[0] for command in commands] == ["pg_dump", "pg_restore"]
     outcome = sample_outcome("before-the-backup", body=b"{}", stage="answer")

@@ -1,4 +1,4 @@
-"""Servers of two versions on one PostgreSQL, as while an operator replaces them one after another."""
+"""Servers of two versions on one PostgreSQL, as during a rolling upgrade."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TTL_DAYS = 30.0
 RUNS = 14
 BATCHES = 200  # batches of events of each run
 
-# Runs on the code of that commit, with its paths. Reads a line `submit ID`, `list`, `claim` or `append`, and answers each
+# Runs on the code of that commit. Reads a line `submit ID`, `list`, `claim` or `append`, and answers each
 # with a line of JSON.
 OLD_SERVER = """
 import asyncio, json, sys
@@ -76,7 +76,7 @@ asyncio.run(main())
 
 
 class OldServer:
-    """The store of the version before threads in a process of its own, whose connections stay open."""
+    """The store of the version before threads in a separate process with open connections."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -110,7 +110,10 @@ async def old_server(url: str, folder: Path) -> AsyncIterator[OldServer]:
 
 
 def old_source(folder: Path) -> Path:
-    """Return the code of the version before threads; skips where git does not have it, as in a shallow clone or an archive."""
+    """Return the code of the version before threads.
+
+    The test is skipped if git does not have it, as in a shallow clone or an archive.
+    """
     found = subprocess.run(["git", "archive", BEFORE_THREADS, "src"], cwd=ROOT, capture_output=True, check=False)
     if found.returncode:
         pytest.skip(f"the version to compare with needs the history of git: {BEFORE_THREADS} is not there")
@@ -121,7 +124,7 @@ def old_source(folder: Path) -> Path:
 
 @pytest.fixture
 async def old_url(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of a database with the tables of the version before threads."""
+    """Return the address of a database with the tables of the version before threads."""
     url = postgres.new_database()
     with monkeypatch.context() as before:
         before.setattr(migrations, "LATEST", TABLES_BEFORE_THREADS)
@@ -130,8 +133,10 @@ async def old_url(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_servers_of_two_versions_side_by_side(old_url: str, tmp_path: Path) -> None:
-    """A server that is not yet replaced goes on storing runs after the migration. For the new one each is a thread of its
-    own, and deleting one deletes no other; a run that the old one carries out can be deleted, too.
+    """An old server continues to store runs after the migration.
+
+    For the new version each is a separate thread, and deleting one deletes no other. A run that the old server executes
+    can be deleted, too.
     """
     async with old_server(old_url, tmp_path) as old:
         assert await old.tell("submit before") == "before"
@@ -156,7 +161,7 @@ async def test_servers_of_two_versions_side_by_side(old_url: str, tmp_path: Path
 
 
 async def test_rows_of_the_version_before_threads(old_url: str) -> None:
-    """Its statement, as recorded, without its code: before the migration and after it."""
+    """The recorded statement of that version runs without its code, before and after the migration."""
     columns = (
         "INSERT INTO llm_platform.research_job (owner, id, label, request, created_at, webhook, traceparent) VALUES"
     )
@@ -173,9 +178,10 @@ async def test_rows_of_the_version_before_threads(old_url: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "claim", "append", "record", "delete"])
-async def test_each_write_looks_at_the_version(url: str, name: str) -> None:
-    """A server with open connections refuses the first write after a migration that it does not know: it says what to do, and
-    nothing is changed.
+async def test_each_write_checks_the_version(url: str, name: str) -> None:
+    """A server with open connections refuses the first write after a newer migration.
+
+    The error says what to do, and nothing is changed.
     """
     async with opened(url) as database:
         store = PostgresResearchJobStore(database, TTL_DAYS)
@@ -193,14 +199,15 @@ async def test_each_write_looks_at_the_version(url: str, name: str) -> None:
         with pytest.raises(StoreError, match="upgrade it"):
             await writes[name]()
         with pytest.raises(StoreError, match="upgrade it"):
-            await store.get("owner", "a")  # what another version wrote is not read either
+            await store.get("owner", "a")  # data of another version is not read either
     found = rows(url, "SELECT id, status, last_event FROM llm_platform.research_job ORDER BY id")
     assert found == [("a", "running", 0), ("b", "queued", 0)]
 
 
 async def test_a_run_that_is_deleted_while_it_runs_leaves_nothing(url: str) -> None:
-    """Workers of one server store events without a pause, another server deletes their runs: no event of any run is left, and
-    each worker learns of it by its next write.
+    """Workers of one server store events continuously while another server deletes their runs.
+
+    No event is left, and each worker learns of the deletion at its next write.
     """
     async with opened(url) as here, opened(url) as there:
         store, other = PostgresResearchJobStore(here, TTL_DAYS), PostgresResearchJobStore(there, TTL_DAYS)
@@ -228,8 +235,8 @@ async def test_a_run_that_is_deleted_while_it_runs_leaves_nothing(url: str) -> N
 
 
 @pytest.mark.parametrize("order", ["delete", "delete_thread", "clean"])
-async def test_a_removal_waits_for_the_events_under_way(url: str, order: str) -> None:
-    """A transaction of a worker that began before the removal ends first, and what it stored is removed, too."""
+async def test_a_removal_waits_for_running_event_writes(url: str, order: str) -> None:
+    """A worker's transaction that began before the removal is completed first, and its rows are removed, too."""
     async with opened(url) as database:
         store = PostgresResearchJobStore(database, TTL_DAYS)
         await store.add(new_job("a", "owner"), MANY)
@@ -255,7 +262,7 @@ async def test_a_removal_waits_for_the_events_under_way(url: str, order: str) ->
 async def test_orphans_of_earlier_versions_are_removed(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The migration removes events and sources of runs that are gone, and none of those that are there."""
+    """The migration removes events and sources of deleted runs only."""
     url = postgres.new_database()
     with monkeypatch.context() as before:
         before.setattr(migrations, "LATEST", MIGRATIONS.index(CASCADE_POSTGRES))

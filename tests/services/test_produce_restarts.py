@@ -1,4 +1,4 @@
-"""What the worker's producer reports as delivered while Apache Kafka restarts."""
+"""What the worker's producer reports as delivered during a restart of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from modules.llm_platform.presentation.kafka.worker.clients import make_producer
 pytestmark = pytest.mark.services
 
 OUTCOMES, OTHER = "outcomes", "other"
-PARTITIONS = 600  # the broker becomes the leader of one after the other, which takes it a while
+PARTITIONS = 600  # the broker becomes the leader of one partition after another, which takes time
 USED = range(0, PARTITIONS, 6)
 PRODUCERS, RECORDS = 3, 6
 PATIENCE_S = 180.0
 
 
 def test_delivered_records_are_in_their_partitions() -> None:
-    """Of new producers, each record in a request of its own: the broker refuses the first requests for a partition until it
-    is the leader, and knows no sequence number of these producers. In each partition their records are in order.
+    """Each record of a new producer is sent in its own request.
+
+    The broker refuses the first requests for a partition until it is the leader, and knows no sequence number of these
+    producers. In each partition the records are in order.
     """
     delivered: list[str] = []
 
@@ -49,7 +51,7 @@ def test_delivered_records_are_in_their_partitions() -> None:
 
 
 def new_producer(kafka: RealBroker, report: Callable[[KafkaError | None, Message], None]) -> Producer:
-    """Return a connected producer that has written nothing to OUTCOMES."""
+    """Return a connected producer that has not yet written to OUTCOMES."""
     settings = {"batch.num.messages": 1, "reconnect.backoff.max.ms": 250}
     producer = make_producer(make_producer_config([kafka.bootstrap], settings), {})
     producer.produce(OTHER, b"", on_delivery=report)
@@ -89,7 +91,7 @@ def text_of(message: Message) -> str:
 
 
 def in_order(values: Iterable[str]) -> bool:
-    """Return whether the numbers of each producer's records in each partition rise."""
+    """Return whether each producer's records ascend in each partition."""
     last: dict[str, int] = {}
     for value in values:
         series, _, number = value.rpartition("-")

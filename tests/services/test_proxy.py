@@ -1,4 +1,4 @@
-"""deploy/nginx/llm-platform.conf in a real nginx, before two servers: streams, client addresses, a server that stops."""
+"""deploy/nginx/llm-platform.conf in a real nginx with two servers: streams, client addresses, and a stopping server."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.support.server_process import FORKED, STREAM, TIMEOUT_S, Served, serv
 
 pytestmark = pytest.mark.services
 
-CLIENTS = 64  # hashed to two servers: all to one of them in one of many millions of runs
-FILLERS_BYTES = (0, 70_000, 300_000, 600_000, 1 << 20, 1 << 20)  # so that a server answers before the body is there
+CLIENTS = 64  # hashed to two servers: all go to one of them in one of many millions of runs
+FILLERS_BYTES = (0, 70_000, 300_000, 600_000, 1 << 20, 1 << 20)  # so that a server answers before the body arrives
 CONF = ROOT / "deploy" / "nginx" / "llm-platform.conf"
 HTTP = """
 daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;
@@ -37,7 +37,7 @@ http {{
 
 
 def configuration(servers: Sequence[str], port: int, folder: Path) -> str:
-    """Return the file, with these servers in the place of the container engine's name for them."""
+    """Return the file with these servers instead of the container names."""
     lines = "".join(f"server {server} max_fails=0;\n" for server in servers)
     text, count = re.subn(r"server api:8000 resolve max_fails=0;", lines, CONF.read_text())
     assert count == 1
@@ -59,7 +59,7 @@ async def proxied(folder: Path, servers: Sequence[Served]) -> AsyncIterator[str]
 
 @asynccontextmanager
 async def running_nginx(folder: Path, port: int) -> AsyncIterator[None]:
-    """Run nginx with the `nginx.conf` of the folder, which listens on the port."""
+    """Run nginx with the folder's `nginx.conf`, which listens on the port."""
     nginx = which("nginx")
     assert nginx is not None, "nginx is not installed: run `make test-services`"
     process = subprocess.Popen([nginx, "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log")])
@@ -87,13 +87,13 @@ async def two_servers(folder: Path, **settings: str) -> AsyncIterator[tuple[str,
 
 
 def client(url: str, address: str = "127.0.0.1") -> httpx2.AsyncClient:
-    """Return a client with this address of the loopback network."""
+    """Return a client with this loopback address."""
     return httpx2.AsyncClient(
         base_url=url, timeout=TIMEOUT_S, transport=httpx2.AsyncHTTPTransport(local_address=address)
     )
 
 
-async def test_events_are_not_held_back(tmp_path: Path) -> None:
+async def test_events_are_not_buffered(tmp_path: Path) -> None:
     """The first event arrives while the search is still running."""
     async with (
         two_servers(tmp_path) as (url, servers),
@@ -109,7 +109,7 @@ async def test_events_are_not_held_back(tmp_path: Path) -> None:
 
 
 async def test_limits_count_the_clients_behind_it(tmp_path: Path) -> None:
-    """A client cannot take another address by writing the header itself, and does not share its limit with others."""
+    """A client cannot change its address by sending the header, and has its own limit."""
     limits = {"TRUSTED_PROXIES": "127.0.0.1", "RATE_LIMIT_PER_MINUTE": "1", "RATE_LIMIT_BURST": "1"}
     async with two_servers(tmp_path, **limits) as (url, servers):
         for server in servers:
@@ -124,7 +124,7 @@ async def test_limits_count_the_clients_behind_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_away", [False, True])
 async def test_a_query_string_is_in_no_log(tmp_path: Path, is_away: bool) -> None:
-    """It has what people search for."""
+    """The query string contains what people search for."""
     async with two_servers(tmp_path) as (url, servers), client(url) as one:
         for server in servers:
             server.search.gate.set()
@@ -139,7 +139,7 @@ async def test_a_query_string_is_in_no_log(tmp_path: Path, is_away: bool) -> Non
 
 
 async def test_a_client_stays_with_its_server(tmp_path: Path) -> None:
-    """The sources of an answer are found at the server that gave it, for clients with and without a key."""
+    """The sources of an answer are available at the server that made it, for clients with and without a key."""
     async with two_servers(tmp_path) as (url, servers):
         for server in servers:
             server.search.gate.set()
@@ -157,22 +157,22 @@ async def test_a_client_stays_with_its_server(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("outer", ["https", "http"])
 async def test_the_search_engine_has_the_scheme_of_the_browser(tmp_path: Path, outer: str) -> None:
-    """Where TLS ends at a proxy before it, too: the address for a browser's searches begins as the browser's own."""
+    """If TLS ends at an earlier proxy, the OpenSearch address still has the browser's scheme."""
     async with two_servers(tmp_path) as (url, _), client(url) as one:
         answer = await one.get("/opensearch.xml", headers={"X-Forwarded-Proto": outer})
     assert answer.status_code == 200
     assert f'template="{outer}://127.0.0.1' in answer.text
 
 
-async def test_metrics_stay_inside(tmp_path: Path) -> None:
-    """They need no key, so the proxy does not pass them on."""
+async def test_metrics_are_not_public(tmp_path: Path) -> None:
+    """Metrics need no key, so the proxy does not forward them."""
     async with two_servers(tmp_path) as (url, _), client(url) as one:
         assert (await one.get("/metrics")).status_code == 404
         assert (await one.get("/ready")).status_code == 200
 
 
 async def test_a_server_that_stops_loses_no_request(tmp_path: Path) -> None:
-    """What it has begun is answered by it, what comes later by the other one."""
+    """A stopping server completes its requests, and the other server gets the new ones."""
     async with two_servers(tmp_path, DRAIN_TIMEOUT_S=str(TIMEOUT_S)) as (url, servers), client(url) as one:
         begun = [
             asyncio.create_task(one.post("/research", json={"query": f"What is {n}?"}, headers={"X-API-Key": f"{n}"}))
@@ -199,15 +199,15 @@ async def test_a_server_that_stops_loses_no_request(tmp_path: Path) -> None:
 
 
 async def test_no_request_is_smuggled_past_it(tmp_path: Path) -> None:
-    """Neither to what it hides nor into the answers of others, although it keeps its connections to the servers."""
+    """The proxy reuses connections, but no smuggled request reaches a hidden route or another client's response."""
     async with two_servers(tmp_path) as (url, servers):
         for server in servers:
             server.search.gate.set()
         port = int(url.rpartition(":")[2])
-        tried = [attack for attack in attacks() if not attack.is_ambiguous]  # nginx has its own mind about those
+        tried = [attack for attack in attacks() if not attack.is_ambiguous]  # nginx decides about those itself
         outcomes = await asyncio.gather(*(asyncio.to_thread(attempt, port, attack) for attack in tried))
         assert not [attack.name for attack, outcome in zip(tried, outcomes, strict=True) if outcome.is_smuggled]
-        filler = b"x" * (1 << 20)  # so that a server answers before the body is there
+        filler = b"x" * (1 << 20)  # so that a server answers before the body arrives
         next_head = b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(HIDDEN)
         for _ in range(4):
             body = filler + b"\r\nUpgrade:" + b"x" * 200
@@ -218,8 +218,8 @@ async def test_no_request_is_smuggled_past_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", REFUSALS)
-async def test_no_request_is_smuggled_behind_a_refusal(tmp_path: Path, status: int) -> None:
-    """Neither by a client without a key nor by one above its limit."""
+async def test_no_request_is_smuggled_after_a_refusal(tmp_path: Path, status: int) -> None:
+    """This holds for a client without a key and for one above its limit."""
     async with two_servers(tmp_path, **REFUSALS[status], TRUSTED_PROXIES="127.0.0.1") as (url, servers):
         for server in servers:
             server.search.gate.set()
@@ -231,8 +231,11 @@ async def test_no_request_is_smuggled_behind_a_refusal(tmp_path: Path, status: i
 
 
 @pytest.mark.parametrize("start", ["PUT /health", "POST /research"])
-async def test_the_key_of_another_client_runs_no_request_of_mine(tmp_path: Path, start: str) -> None:
-    """A client without a key leaves a DELETE without an end on the proxy's connection. The next client's key never ends it."""
+async def test_another_clients_key_completes_no_request_of_mine(tmp_path: Path, start: str) -> None:
+    """A client without a key leaves an incomplete DELETE on the proxy's connection.
+
+    The next client's key never completes it.
+    """
     victim = {"X-API-Key": KEY}
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(served(FORKED, tmp_path, LLM_PLATFORM_API_KEYS=KEY))
@@ -256,8 +259,8 @@ async def test_the_key_of_another_client_runs_no_request_of_mine(tmp_path: Path,
         assert (await one.get(thread, headers=victim)).status_code == 200
 
 
-async def test_a_server_that_hangs_is_given_up(tmp_path: Path) -> None:
-    """What is no research as JSON gets 504 after seconds, not after the time that a report may take."""
+async def test_a_hanging_server_times_out(tmp_path: Path) -> None:
+    """Requests other than JSON research get a 504 after seconds, not after the time limit of a report."""
     async with two_servers(tmp_path) as (url, servers), client(url) as one:
         for server in servers:
             server.process.send_signal(signal.SIGSTOP)

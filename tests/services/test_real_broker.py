@@ -27,13 +27,13 @@ def broker() -> Iterator[Broker]:
 
 
 class TestRealBroker(BrokerContract):
-    """What the quick suites take from the mock is so on Kafka itself."""
+    """The mock's behaviour that the quick suites rely on is also Kafka's."""
 
     maker = ("tests.kafka.real_broker", "RealBroker")
 
 
 async def test_restart_keeps_all_records() -> None:
-    """As in an upgrade: asked to end, started again."""
+    """The broker is asked to stop, as in an upgrade, and started again."""
     with RealBroker(TOPICS) as kafka:
         async with ReferenceClient(kafka.bootstrap, "nobody") as client:
             await client.send(SEARCHED, {"request_id": "kept"}, b"k")
@@ -45,7 +45,7 @@ async def test_restart_keeps_all_records() -> None:
 
 @pytest.mark.parametrize("early", [True, False])
 def test_manual_broker_leaves_nothing_behind(tmp_path: Path, early: bool) -> None:
-    """SIGTERM ends `make kafka` as Ctrl-C does, also while it starts: no process and no folder stays."""
+    """SIGTERM ends `make kafka` like Ctrl-C, also during its start, without a process or a folder left."""
     command = [sys.executable, "-m", "tests.kafka.real_broker", "--port", str(free_port())]
     with subprocess.Popen(
         command,
@@ -67,7 +67,7 @@ def test_manual_broker_leaves_nothing_behind(tmp_path: Path, early: bool) -> Non
 
 
 def java_with(words: str) -> list[str]:
-    """Processes whose command holds them."""
+    """Return the processes whose command contains the words."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -78,6 +78,6 @@ def java_with(words: str) -> list[str]:
 
 
 def test_missing_jars_have_a_remedy(tmp_path: Path) -> None:
-    """The first error that a fresh clone can meet."""
+    """A fresh clone may get this error first."""
     with pytest.raises(RuntimeError, match="make kafka-jars"), RealBroker(jars=tmp_path):
         raise AssertionError

@@ -70,7 +70,7 @@ async def client(server: RedisServer) -> AsyncIterator[RedisClient]:
 
 
 class TestRedisCache(CacheContract):
-    """The contract of caches, and what is special about one outside of this process."""
+    """The contract of caches, and additional rules for a cache outside of this process."""
 
     @pytest.fixture
     def cache(self, client: RedisClient) -> RedisCache[WebSearchResponse]:
@@ -90,7 +90,7 @@ class TestRedisCache(CacheContract):
         ],
     )
     async def test_each_cached_type_keeps_its_value(self, client: RedisClient, value: Any) -> None:
-        """What comes out equals what went in, for all four caches."""
+        """The value is equal after a round trip in all four caches."""
         cache = RedisCache(client, type(value), "any")
         await cache.set("key", value, HOUR_S)
         assert await cache.get("key") == value
@@ -113,7 +113,7 @@ class TestRedisCache(CacheContract):
     async def test_damaged_value_is_a_miss(
         self, client: RedisClient, cache: RedisCache[WebSearchResponse], damage: bytes
     ) -> None:
-        """What another program or version has stored under the key is a miss, and the next set replaces it."""
+        """A value of another program or version under the key is a miss, and the next set replaces it."""
         await cache.set("key", FOUND, HOUR_S)
         (name,) = await client.call("TEST", lambda redis: redis.keys("llm-platform:cache:*"))
         await client.call("TEST", lambda redis: redis.set(name, damage))
@@ -124,13 +124,13 @@ class TestRedisCache(CacheContract):
     async def test_list_under_the_key_is_a_miss(
         self, client: RedisClient, cache: RedisCache[WebSearchResponse]
     ) -> None:
-        """A value of another Redis type is a miss and no failure of Redis."""
+        """A value of another Redis type is a miss, and no failure of Redis."""
         await client.call("TEST", lambda redis: redis.rpush("llm-platform:cache:search:key", "x"))
         assert await cache.get("key") is None
         assert client.status.connected
 
     async def test_value_without_json_form_is_not_stored(self, cache: RedisCache[WebSearchResponse]) -> None:
-        """Half a surrogate pair has no UTF-8: nothing is stored, nothing fails; the same for a huge value."""
+        """A lone surrogate has no UTF-8 form, so nothing is stored and nothing fails. The same is true of a huge value."""
         for query in ("\ud800", "x" * MAX_VALUE_BYTES):
             await cache.set("key", WebSearchResponse(query=query), HOUR_S)
             assert await cache.get("key") is None
@@ -138,7 +138,7 @@ class TestRedisCache(CacheContract):
     async def test_get_and_set_are_one_command_each(
         self, client: RedisClient, cache: RedisCache[WebSearchResponse]
     ) -> None:
-        """A cached search costs one round trip, a new one two, without the lock."""
+        """A cached search costs one round trip, and a new one two, without the lock."""
         commands = await _commands(client)
         await cache.get("key")
         await cache.set("key", FOUND, HOUR_S)
@@ -146,7 +146,7 @@ class TestRedisCache(CacheContract):
         assert await _commands(client) - commands == 3 + 1  # and the INFO command itself
 
     async def test_every_key_expires(self, client: RedisClient, cache: RedisCache[WebSearchResponse]) -> None:
-        """Nothing stays in Redis for ever, whatever the lifetime."""
+        """Every lifetime gives the key an expiry."""
         await cache.set("key", FOUND, 1e30)
         (name,) = await client.call("TEST", lambda redis: redis.keys("*"))
         assert 0 < await client.call("TEST", lambda redis: redis.ttl(name)) <= 366 * 86_400
@@ -157,8 +157,8 @@ async def _commands(client: RedisClient) -> int:
     return int(facts["total_commands_processed"])
 
 
-async def test_cache_misses_while_redis_is_away_and_works_again_when_it_is_back(tmp_path: Path) -> None:
-    """Killed: gets miss and sets do nothing, without an error. Started again: the same cache stores and finds."""
+async def test_cache_misses_while_redis_is_down_and_works_again_later(tmp_path: Path) -> None:
+    """While Redis is down, gets miss and sets do nothing, without an error. After the restart the same cache works."""
     with RedisServer(tmp_path) as server:
         async with connected(server) as client:
             cache = RedisCache(client, WebSearchResponse, "search")
@@ -174,7 +174,7 @@ async def test_cache_misses_while_redis_is_away_and_works_again_when_it_is_back(
 
 
 async def test_frozen_redis_costs_a_bounded_time_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that does not answer is away after a timeout; during the cooldown calls fail at once."""
+    """A server that does not answer is unavailable after a timeout. During the cooldown calls fail at once."""
     monkeypatch.setattr(redis_client, "CALL_TIMEOUT_S", 3.0)
     with RedisServer(tmp_path) as server:
         async with connected(server, cooldown_s=HOUR_S) as client:
@@ -187,7 +187,7 @@ async def test_frozen_redis_costs_a_bounded_time_once(tmp_path: Path, monkeypatc
 
 
 async def test_processes_with_one_redis_search_once(server: RedisServer, client: RedisClient) -> None:
-    """Equal searches at once in several processes cost one upstream call; all get the answer."""
+    """Equal concurrent searches in several processes cost one upstream call, and all get the answer."""
     async with AsyncExitStack() as stack:
         fakes = [FakeWebSearch(FOUND, delay_s=1.0) for _ in range(4)]
         policies = [_policy(await stack.enter_async_context(connected(server)), fake) for fake in fakes]
@@ -198,8 +198,8 @@ async def test_processes_with_one_redis_search_once(server: RedisServer, client:
     assert await client.call("TEST", lambda redis: redis.keys("llm-platform:lock:*")) == []
 
 
-async def test_waiting_search_goes_on_when_the_first_one_fails(server: RedisServer, client: RedisClient) -> None:
-    """Nothing is cached after a failure, so the process that waited searches by itself."""
+async def test_waiting_search_continues_when_the_first_one_fails(server: RedisServer, client: RedisClient) -> None:
+    """A failure is not cached, so the waiting process searches itself."""
     failing = FakeWebSearch(WebSearchConnectionError("refused"), delay_s=2.0)
     async with connected(server) as other:
         first = asyncio.create_task(_policy(client, failing).search(WebSearchRequest(query="q")))
@@ -211,7 +211,7 @@ async def test_waiting_search_goes_on_when_the_first_one_fails(server: RedisServ
 
 
 async def test_processes_with_one_redis_write_an_answer_once(server: RedisServer, client: RedisClient) -> None:
-    """Equal answers at once, complete or as a stream, cost one call of the model; each caller gets the whole text."""
+    """Equal concurrent answers, complete or streamed, cost one model call, and each caller gets the whole text."""
     sources = (Source(index=1, title="Tides", url="https://docs.test/1", text="Tides follow the moon."),)
     request = SynthesisRequest("What do tides follow?", sources, "en")
     async with connected(server) as other:
@@ -237,9 +237,9 @@ async def test_processes_with_one_redis_write_an_answer_once(server: RedisServer
     assert [len(writer.calls) for writer in writers] == [1, 0]
 
 
-async def test_dead_holder_blocks_others_until_the_expiry_only(server: RedisServer, client: RedisClient) -> None:
-    """A lock that nobody renews expires; a living holder's lock does not."""
-    expiry_s = 9.0  # a renewal, each third of it, may be late by two thirds on a busy machine
+async def test_lock_of_a_dead_holder_expires(server: RedisServer, client: RedisClient) -> None:
+    """A lock that is not renewed expires, and a renewed lock does not."""
+    expiry_s = 9.0  # a renewal, due after each third, may be late by two thirds on a busy machine
     lock = RedisKeyLock(client, "search", max_wait_s=HOUR_S, expiry_s=expiry_s)
     async with connected(server) as other, asyncio.timeout(TIMEOUT_S):
         waiting = RedisKeyLock(other, "search", max_wait_s=HOUR_S, expiry_s=expiry_s)
@@ -247,7 +247,7 @@ async def test_dead_holder_blocks_others_until_the_expiry_only(server: RedisServ
         await client.call("TEST", lambda redis: redis.set(name, "its token", ex=int(HOUR_S)))
         waiter = asyncio.create_task(_hold(waiting, "dead"))
         await _until_looked(client, looks)
-        await client.call("TEST", lambda redis: redis.pexpire(name, 500))  # the hour is nearly over
+        await client.call("TEST", lambda redis: redis.pexpire(name, 500))  # the hour is almost over
         assert await waiter
         async with lock.hold("living") as has_waited:
             assert not has_waited
@@ -257,8 +257,8 @@ async def test_dead_holder_blocks_others_until_the_expiry_only(server: RedisServ
         assert await waiter
 
 
-async def test_nobody_waits_for_redis_that_went_away(tmp_path: Path) -> None:
-    """If Redis dies while a process waits, it goes on; a process that begins then does not wait at all."""
+async def test_no_process_waits_for_an_unavailable_redis(tmp_path: Path) -> None:
+    """If Redis stops while a process waits, the process continues. A process that starts later does not wait at all."""
     with RedisServer(tmp_path) as server:
         async with connected(server) as client, connected(server) as other, asyncio.timeout(TIMEOUT_S):
             lock = RedisKeyLock(other, "search", max_wait_s=HOUR_S)
@@ -282,7 +282,7 @@ async def _until_locked(client: RedisClient) -> None:
 
 
 async def _until_looked(client: RedisClient, before: int) -> None:
-    """Until somebody who found a lock taken looks whether it is free."""
+    """Wait until a process that found the lock taken checks it again."""
     async with asyncio.timeout(TIMEOUT_S):
         while await _looks(client) == before:
             await asyncio.sleep(0.01)
@@ -301,11 +301,11 @@ def _policy(client: RedisClient, fake: FakeWebSearch) -> WebSearchChain:
 
 @asynccontextmanager
 async def _platform_server(folder: Path, redis: RedisServer, upstreams: dict[str, str]) -> AsyncIterator[str]:
-    """`llm-platform serve` in a process of its own; its URL."""
+    """Run `llm-platform serve` in a separate process, and yield its URL."""
     port = free_port()
     settings = {
         "REDIS_URL": redis.url,
-        "RATE_LIMIT_PER_MINUTE": "0",  # the limiter has commands of its own
+        "RATE_LIMIT_PER_MINUTE": "0",  # the limiter sends its own commands
         "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
         **upstreams,
         "LLM_PLATFORM_PORT": str(port),
@@ -339,7 +339,7 @@ async def _is_ready(http: httpx2.AsyncClient, url: str) -> bool:
 async def _two_servers(
     folder: Path, redis: RedisServer, **settings: str
 ) -> AsyncIterator[tuple[list[str], list[Exchange], ChatServer]]:
-    """Two servers with one Redis, one search engine and one model: their URLs, the searches, the model."""
+    """Yield two servers that share one Redis, one search engine and one model: their URLs, the searches, and the model."""
     rows = [{"title": "Page", "url": "https://docs.test/1", "content": "Tides follow the moon.", "engine": "google"}]
     page = json_reply({"results": rows, "unresponsive_engines": []})
     model = ChatServer(answer(completion("Tides follow the moon [1].")))
@@ -362,7 +362,7 @@ async def _two_servers(
 
 
 async def test_second_server_answers_from_the_shared_cache(tmp_path: Path) -> None:
-    """What one server has searched and written is a hit of the other one, with three commands; Redis away: both answer."""
+    """A result of one server is a hit of the other one with three commands. Without Redis both still answer."""
     with RedisServer(tmp_path, password="a-long-password") as redis:
         async with (
             _two_servers(tmp_path, redis) as (urls, searches, model),
@@ -371,7 +371,7 @@ async def test_second_server_answers_from_the_shared_cache(tmp_path: Path) -> No
         ):
             question = {"query": "What do tides follow?"}
             first = (await http.post(f"{urls[0]}/research", json=question)).json()
-            await http.post(f"{urls[1]}/research", json={"query": "What does the moon do?"})  # connects it to Redis
+            await http.post(f"{urls[1]}/research", json={"query": "What does the moon do?"})  # opens its connection
             asked = (len(searches), len(model.asked))
             commands = await _commands(client)
             second = (await http.post(f"{urls[1]}/research", json=question)).json()
@@ -395,8 +395,8 @@ async def test_second_server_answers_from_the_shared_cache(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("depth", ["shallow", "deep"])
 async def test_repeated_question_costs_two_round_trips(tmp_path: Path, depth: str) -> None:
-    """With limits, a question that this server answered a moment ago sends two commands to Redis: that of the limits, and the
-    turn for a follow-up question.
+    """With rate limits, a repeated question sends two commands to Redis: for the limits, and for the turn of a
+    follow-up question.
     """
     limits = {"RATE_LIMIT_PER_MINUTE": "1000", "RATE_LIMIT_GLOBAL_PER_HOUR": "1000"}
     with RedisServer(tmp_path) as redis:
@@ -408,12 +408,12 @@ async def test_repeated_question_costs_two_round_trips(tmp_path: Path, depth: st
             body = {"query": "What do tides follow?", "depth": depth}
             trips = [await _round_trips(client, http.post(f"{url}/research", json=body)) for url in (*urls, urls[1])]
             assert trips[2] == 2
-            assert trips[1] <= (4 if depth == "shallow" else 9)  # the other server's entries, and a round
+            assert trips[1] <= (4 if depth == "shallow" else 9)  # the other server's entries, and one round
             assert trips[0] > trips[1]
 
 
 async def _round_trips(client: RedisClient, asking: Awaitable[httpx2.Response]) -> int:
-    """Return the commands of servers while a question is answered with 200, without those of scripts and of new connections."""
+    """Return the servers' commands during a question with status 200, without those of scripts and of new connections."""
 
     async def count(redis: Any) -> int:
         async with redis.monitor() as monitor:
@@ -428,7 +428,7 @@ async def _round_trips(client: RedisClient, asking: Awaitable[httpx2.Response]) 
 
 
 async def _until_hit(http: httpx2.AsyncClient, urls: list[str], question: dict[str, str]) -> None:
-    """Repeat a question at both servers until it is a hit, which needs Redis again."""
+    """Repeat a question at both servers until it is a hit, which requires Redis."""
     async with asyncio.timeout(TIMEOUT_S):
         while True:
             answers = [(await http.post(f"{url}/research", json=question)).json() for url in urls]
@@ -438,9 +438,9 @@ async def _until_hit(http: httpx2.AsyncClient, urls: list[str], question: dict[s
 
 
 @pytest.mark.parametrize("fault", ["kill", "freeze"])
-async def test_verification_goes_on_without_its_redis(tmp_path: Path, fault: str) -> None:
-    """Redis ends, or hangs, while the sources of a text are read: the verification is whole, its limits are counted by the
-    process, its quotes can be opened, and the next one is served, too.
+async def test_verification_continues_without_its_redis(tmp_path: Path, fault: str) -> None:
+    """If Redis stops or hangs while the sources of a text are read, the verification is complete, the process counts
+    its limits, its quotes can be opened, and the next verification works, too.
     """
     asked, gate = asyncio.Event(), asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""A real Redis without memory: what it evicts or refuses gives nobody a new budget and no request past its limit."""
+"""A real Redis that is out of memory: evictions and refusals reset no budget, and no request exceeds its limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from modules.llm_platform.infrastructure.stores.spending.redis import RedisSpend
 pytestmark = pytest.mark.services
 
 MAXMEMORY, LESS_MEMORY = "4mb", "2mb"
-ENTRY = b"x" * 10_000  # entry of a cache
+ENTRY = b"x" * 10_000  # an entry of a cache
 ENTRIES = 1000  # 10 MB
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 SPENDING_KEY = f"{KEY_PREFIX}spending:2026-01-31"
@@ -39,7 +39,7 @@ async def redis_with(folder: Path, policy: str) -> AsyncIterator[tuple[RedisServ
 
 
 async def fill(redis: RedisClient) -> None:
-    """Store more than fits, as caches do: each entry expires by itself. Where nothing is evicted no room is left at all."""
+    """Store more than fits, as caches do, with an expiry for each entry. Without eviction no memory is left."""
     try:
         for number in range(ENTRIES):
             name = f"{KEY_PREFIX}cache:test:{number}"
@@ -50,7 +50,7 @@ async def fill(redis: RedisClient) -> None:
 
 
 class Process:
-    """A process with a budget of a dollar a day, at noon; `later` lets the age of what it has read pass."""
+    """A process with a budget of a dollar a day, at noon. `later` makes its last read stale."""
 
     def __init__(self, redis: RedisClient) -> None:
         self._now = NOON
@@ -64,9 +64,10 @@ class Process:
         self._now += timedelta(minutes=1)
 
 
-async def test_what_an_eviction_takes_is_put_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With allkeys-lru the sum of the day is evicted. The process that has seen it spends no second budget, puts it back for
-    the others, and the log names the policy to set.
+async def test_an_evicted_sum_is_restored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With allkeys-lru the sum of the day is evicted.
+
+    A process that has seen it spends no second budget, restores it for the others, and logs the policy to set.
     """
     caplog.set_level(logging.WARNING, spending_store.__name__)
     async with redis_with(tmp_path, "allkeys-lru") as (_, redis):
@@ -84,7 +85,7 @@ async def test_what_an_eviction_takes_is_put_back(tmp_path: Path, caplog: pytest
 
 
 async def test_the_policy_of_our_files_keeps_the_sum(tmp_path: Path) -> None:
-    """With volatile-lru caches are evicted and the sum of the day is not: a process that is new knows it."""
+    """With volatile-lru caches are evicted, but not the sum of the day, so a new process knows it."""
     async with redis_with(tmp_path, "volatile-lru") as (_, redis):
         for _ in range(4):
             await Process(redis).spend(0.25)
@@ -98,7 +99,7 @@ async def test_the_policy_of_our_files_keeps_the_sum(tmp_path: Path) -> None:
 
 
 async def test_the_sums_of_earlier_days_are_removed(tmp_path: Path) -> None:
-    """They do not expire by themselves."""
+    """They have no expiry in Redis."""
     async with redis_with(tmp_path, "volatile-lru") as (_, redis):
         store = RedisSpendingStore(redis)
         for day in ("2026-01-30", "2026-01-31", "2026-02-01"):
@@ -108,7 +109,7 @@ async def test_the_sums_of_earlier_days_are_removed(tmp_path: Path) -> None:
 
 
 async def test_a_full_redis_does_not_stop_the_count(tmp_path: Path) -> None:
-    """With noeviction nothing can be added: the process counts alone, from the sum that can still be read."""
+    """With noeviction nothing can be added, so the process counts alone, from the sum that can still be read."""
     async with redis_with(tmp_path, "noeviction") as (_, redis):
         await Process(redis).spend(0.5)
         await fill(redis)
@@ -119,9 +120,10 @@ async def test_a_full_redis_does_not_stop_the_count(tmp_path: Path) -> None:
             await process.spend(0.25)
 
 
-async def test_a_full_redis_does_not_switch_rate_limits_off(tmp_path: Path) -> None:
-    """With noeviction its script may write nothing: this process counts, as when Redis is away, and the health report says so.
-    The limit of a client whose count is in Redis holds, too.
+async def test_a_full_redis_does_not_disable_rate_limits(tmp_path: Path) -> None:
+    """With noeviction its script may write nothing. The process counts itself, as without Redis, and health reports it.
+
+    A client whose count is in Redis is still limited.
     """
     limits = RateLimits(RateLimit("client", 5, 86_400, burst=5), RateLimit("server", 12, 86_400, burst=12))
     async with redis_with(tmp_path, "noeviction") as (_, redis):

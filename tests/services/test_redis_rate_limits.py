@@ -1,4 +1,4 @@
-"""Rate limits in a real Redis: exact for several servers, and counted in the process while Redis is away."""
+"""Rate limits in a real Redis are exact for several servers. While Redis is unavailable, each process counts itself."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class TestRedisRateLimiter(RateLimiterContract):
         assert sum(decision.exceeded is None for decision in decisions) == CLIENT.burst
         await other.aclose()
 
-    async def test_other_limits_have_a_count_of_their_own(self, redis: RedisClient) -> None:
-        """A server with a higher limit, as while limits are changed, refuses nobody for the count of the old one."""
+    async def test_other_limits_have_a_separate_count(self, redis: RedisClient) -> None:
+        """A server with a higher limit, as during a change of limits, does not use the count of the old limit."""
         slow, fast = (
             RedisRateLimiter(redis, MemoryRateLimiter(RateLimits(RateLimit("client", quota, 60, burst=5))))
             for quota in (60, 600)
@@ -79,7 +79,7 @@ class TestRedisRateLimiter(RateLimiterContract):
         assert decision.client.remaining == 4
 
     async def test_one_round_trip_a_request(self, redis: RedisClient) -> None:
-        """Both limits are counted by one command, and every key expires."""
+        """One command counts both limits, and every key expires."""
         limiter = RedisRateLimiter(redis, MemoryRateLimiter(RateLimits(CLIENT, SERVER)))
         await limiter.take("a")  # loads the script
         before = await redis.call("TEST", lambda client: client.info("commandstats"))
@@ -91,7 +91,7 @@ class TestRedisRateLimiter(RateLimiterContract):
 
     @pytest.mark.parametrize("damaged", ["text", "list"])
     async def test_damaged_value_is_replaced(self, redis: RedisClient, damaged: str) -> None:
-        """A value of another program or another type counts as none."""
+        """A value of another program or type counts as none."""
         key = rate_limit_key(CLIENT, "a")
         if damaged == "list":
             await redis.call("TEST", lambda client: client.rpush(key, "x"))
@@ -102,8 +102,8 @@ class TestRedisRateLimiter(RateLimiterContract):
         assert [state.is_exceeded for state in states if state] == [False] * 5 + [True]
 
 
-async def test_redis_away_and_back(tmp_path: Path) -> None:
-    """While Redis is away this process counts, and the health report says so; back, Redis counts again."""
+async def test_redis_goes_down_and_comes_back(tmp_path: Path) -> None:
+    """While Redis is down, the process counts, and health reports it. Later Redis counts again."""
     with RedisServer(tmp_path) as server:
         redis = RedisClient(server.url, cooldown_s=0.0)
         limiter, probe = RedisRateLimiter(redis, MemoryRateLimiter(RateLimits(CLIENT))), RateLimitProbe(redis)
@@ -118,9 +118,9 @@ async def test_redis_away_and_back(tmp_path: Path) -> None:
 
 
 async def test_two_servers_with_one_redis(server: RedisServer, redis: RedisClient, tmp_path: Path) -> None:
-    """Of 200 requests to two server processes exactly 50 are answered, the burst of all clients.
+    """Of 200 requests to two servers exactly 50, the burst of all clients, are answered.
 
-    AT_ONCE, because a server that waits for a busy processor longer than for Redis counts alone.
+    AT_ONCE is needed, because a server on a busy machine may treat Redis as slow and count alone.
     """
     (tmp_path / "sails.md").write_text("# Solar sails\n\nSolar sails are pushed by light.\n")
     settings = {
@@ -146,16 +146,16 @@ async def test_two_servers_with_one_redis(server: RedisServer, redis: RedisClien
             answers = await asyncio.gather(*(ask(ports[number % 2]) for number in range(200)))
             async with asyncio.timeout(START_S):
                 while not (await _limits_at(client, ports[0])).startswith("counted in Redis"):
-                    await asyncio.sleep(0.5)  # a check that took too long is kept for some seconds
+                    await asyncio.sleep(0.5)  # a slow check is cached for some seconds
     assert sorted(answer.status_code for answer in answers) == [404] * GLOBAL_BURST + [429] * (200 - GLOBAL_BURST)
 
 
 async def test_reads_of_a_key_are_counted_by_all_servers(
     server: RedisServer, redis: RedisClient, tmp_path: Path
 ) -> None:
-    """Of 60 reads of each of two keys at two servers the burst of a key is answered, whatever all clients may send.
+    """Of 60 reads of each of two keys at two servers, the burst of a key is answered, regardless of the global limit.
 
-    AT_ONCE, because a server that waits for a busy processor longer than for Redis counts alone.
+    AT_ONCE is needed, because a server on a busy machine may treat Redis as slow and count alone.
     """
     keys = ("a-long-enough-key-1", "a-long-enough-key-2")
     settings = {
@@ -190,13 +190,13 @@ async def test_reads_of_a_key_are_counted_by_all_servers(
 
 
 async def _limits_at(client: httpx2.AsyncClient, port: int) -> str:
-    """Return the line about them in the health report."""
+    """Return the health report's line about the limits."""
     report = (await client.get(f"http://127.0.0.1:{port}/health")).json()
     return str(report["components"]["rate_limits"]["detail"])
 
 
 class _serving:  # noqa: N801  used like a function
-    """Context manager: a server process on a port."""
+    """A context manager that runs a server process on a port."""
 
     def __init__(self, port: int, settings: dict[str, str], log: Path) -> None:
         self._port = port

@@ -37,7 +37,7 @@ class TestRedisSpendingStore(SpendingStoreContract):
         await client.aclose()
 
     async def test_redis_away_is_an_error(self, server: RedisServer, store: ISpendingStore) -> None:
-        """The budget then counts in its process alone."""
+        """The budget is then counted in the process alone."""
         server.kill()
         with pytest.raises(SpendingStoreError):
             await store.add("2026-01-31", {"all": 1.0}, {})

@@ -1,4 +1,4 @@
-"""Rights on a Kafka that keeps them: what `worker --check` says of each, and that the page on tenants names the right ones."""
+"""ACLs of a real Kafka: what `worker --check` reports about each, and that the page on tenants lists the right ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def broker() -> Iterator[GuardedBroker]:
 
 @pytest.fixture(scope="module")
 def data(broker: GuardedBroker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with an index: without one the check fails, whatever the rights are."""
+    """A data folder with an index, without which the check fails, whatever the ACLs are."""
     notes, folder = tmp_path_factory.mktemp("notes"), tmp_path_factory.mktemp("data")
     (notes / "topics.md").write_text("A topic has partitions.\n", "utf-8")
     assert llm_platform(broker, "rag-worker", folder, "index", str(notes)).returncode == 0
@@ -68,7 +68,7 @@ def llm_platform(
     folder: Path,
     *arguments: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Return the command, logged in as that user."""
+    """Return the command with this user's login."""
     environment = {
         **os.environ,
         "KAFKA_BOOTSTRAP_SERVERS": broker.guarded,
@@ -80,7 +80,7 @@ def llm_platform(
 
 
 def checked(broker: GuardedBroker, user: str, folder: Path) -> tuple[int, Verdicts]:
-    """Return the exit code, and verdict and text of each subject."""
+    """Return the exit code, and the verdict and text of each subject."""
     done = llm_platform(broker, user, folder, "worker", "--check", "--json")
     checks = json.loads(done.stdout)["checks"]
     return done.returncode, {check["subject"]: (check["verdict"], check["text"]) for check in checks}
@@ -91,7 +91,7 @@ def of_rights(verdicts: Verdicts) -> Verdicts:
 
 
 def test_each_missing_right_is_named(broker: GuardedBroker, data: Path) -> None:
-    """Exit code 1, and for each the ACL to add."""
+    """The exit code is 1, and each missing right has the ACL to add."""
     code, verdicts = checked(broker, "stranger", data)
     said = of_rights(verdicts)
     assert code == 1
@@ -100,11 +100,11 @@ def test_each_missing_right_is_named(broker: GuardedBroker, data: Path) -> None:
     for subject, (operation, kind, name) in NEEDED.items():
         remedy = f"kafka-acls.sh --add --allow-principal User:stranger --operation {operation} --{kind} {name}"
         assert said[subject][1].endswith(remedy)
-    assert not [subject for subject in verdicts if subject.startswith("topic ")]  # nobody knows whether they are there
+    assert not [subject for subject in verdicts if subject.startswith("topic ")]  # it is unknown whether they exist
 
 
 def test_named_rights_are_sufficient(broker: GuardedBroker, data: Path) -> None:
-    """Whoever adds what the lines say has a worker that can work; without one of them the check fails by that one."""
+    """With the ACLs of the messages the worker works. Without one of them, exactly its check fails."""
     for operation, kind, name in [*NEEDED.values()][1:]:
         broker.allow("rag-worker", operation, kind, name)
     code, verdicts = checked(broker, "rag-worker", data)
@@ -117,7 +117,7 @@ def test_named_rights_are_sufficient(broker: GuardedBroker, data: Path) -> None:
 
 
 def test_active_group_members_are_named(broker: GuardedBroker, data: Path) -> None:
-    """By client, machine and share, for either group protocol."""
+    """Members are listed by client, machine and share, for both group protocols."""
     for needed in NEEDED.values():
         broker.allow("rag-worker", *needed)
     assert checked(broker, "rag-worker", data)[1]["group rag-core"] == ("ok", "no active member")
@@ -136,7 +136,7 @@ def test_active_group_members_are_named(broker: GuardedBroker, data: Path) -> No
 
 
 def test_describe_does_not_imply_use(broker: GuardedBroker, data: Path) -> None:
-    """Seen and not granted is missing as well."""
+    """A right to describe does not replace the right to use."""
     for _, kind, name in NEEDED.values():
         broker.allow("stranger", "Describe", kind, name)
     _, verdicts = checked(broker, "stranger", data)
@@ -145,7 +145,7 @@ def test_describe_does_not_imply_use(broker: GuardedBroker, data: Path) -> None:
 
 
 def test_unreadable_topic_settings_are_a_warning(broker: GuardedBroker, data: Path) -> None:
-    """They are of use and not needed: with DescribeConfigs they are looked at."""
+    """The settings are optional. With DescribeConfigs they are checked."""
     for needed in NEEDED.values():
         broker.allow("rag-worker", *needed)
     code, verdicts = checked(broker, "rag-worker", data)
@@ -156,7 +156,7 @@ def test_unreadable_topic_settings_are_a_warning(broker: GuardedBroker, data: Pa
 
 
 def test_documented_rights_are_complete(broker: GuardedBroker, data: Path, tmp_path: Path) -> None:
-    """Its commands, run as they stand, make a worker that may work and a gateway that may send and read, and no more."""
+    """The documented commands, run unchanged, let a worker work and a gateway send and read, and nothing more."""
     shim = tmp_path / "kafka-acls.sh"
     shim.write_text(SHIM, "utf-8")
     shim.chmod(stat.S_IRWXU)

@@ -1,4 +1,4 @@
-"""The tutorial of the worker: run from beginning to end in one shell, as it stands there, on librdkafka's mock cluster."""
+"""The worker's tutorial, run completely and unchanged in one shell, on librdkafka's mock cluster."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _BLOCK = re.compile(r"```(bash|console)\n(.*?)```", re.S)
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What was printed by each command whose output the page shows, and the errors of all."""
+    """The output of each command whose output the page shows, and the errors of all commands."""
 
     printed: list[str]
     errors: str
 
 
 def script(bootstrap: str) -> str:
-    """Return all blocks in their order. Whatever happens, no worker stays behind."""
+    """Return all blocks in order. In any case no worker is left running."""
     lines = ["trap 'kill -9 $(jobs -pr) 2> /dev/null || true' EXIT"]
     for kind, block in _BLOCK.findall(text_of(PAGE)):
         if kind == "bash":
@@ -70,23 +70,23 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return Ran([output.strip("\n") for output in done.stdout.split(MARK + "\n")][:-1], done.stderr + log)
 
 
-def test_every_output_is_the_one_that_is_shown(ran: Ran) -> None:
-    """Cut only where the page says `…`."""
+def test_every_output_equals_the_shown_one(ran: Ran) -> None:
+    """The output may be cut only where the page has `…`."""
     sessions = sessions_in(PAGE)
     assert len(ran.printed) == len(sessions) == 9
     for (command, shown), printed in zip(sessions, ran.printed, strict=True):
         assert shows(shown, printed), f"{command}\n{printed}"
 
 
-def test_the_outcome_after_the_kill_is_the_one_before(ran: Ran) -> None:
-    """What the tutorial is for: three times the same bytes, from two processes."""
+def test_the_outcome_after_the_kill_equals_the_one_before(ran: Ran) -> None:
+    """The tutorial demonstrates three identical outcomes of two processes."""
     outcomes = [printed for printed in ran.printed if printed.startswith('{"request_id": "first"')]
     assert len(outcomes) == 3
     assert len(set(outcomes)) == 1
 
 
-def test_the_worker_says_what_the_page_quotes(ran: Ran) -> None:
-    """The notes of `--check` stand in the log as well, and the reused id is logged."""
+def test_the_worker_prints_what_the_page_quotes(ran: Ran) -> None:
+    """The notes of `--check` are also in the log, and the reused id is logged."""
     for words in re.findall(r"warning  note +(.*)", text_of(PAGE)):
         assert words in ran.errors
     assert "request_id_reused" in ran.errors
