@@ -1,4 +1,4 @@
-"""One law over a table of cases, in one test: to set up a test costs more than most cases do."""
+"""One rule over a table of cases in one test, because the setup of a test costs more than most cases."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-MAX_SHOWN_CHARS = 500  # longest value that is shown
+MAX_SHOWN_CHARS = 500  # longest value that a failure shows
 FAILURES = (Exception, pytest.fail.Exception)
 
 
 def for_each(
     names: str | tuple[str, ...], cases: Iterable[Any] | Callable[[], Iterable[Any]]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`pytest.mark.parametrize` in one test: all cases are tried, and the failure names those that do not hold.
+    """`pytest.mark.parametrize` in one test: all cases run, and the failure names those that fail.
 
-    For laws whose cases leave nothing behind, since they share the fixtures. Where the cases take long to make, give the
-    function that makes them: it is called when the test runs, and not in each process that collects the test.
+    Use it for rules whose cases leave nothing behind, because they share the fixtures. If building the cases takes
+    long, pass the function that builds them. It is called when the test runs, not in each process that collects the
+    test.
     """
     assert isinstance(names, str | tuple), "name the arguments of the law first: for_each is a decorator"
     fields = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
@@ -69,7 +70,7 @@ def _values(case: Any, count: int) -> tuple[Any, ...]:
 
 
 class _Failures:
-    """The errors of the cases that do not hold, each with its case."""
+    """The errors of the failed cases, each with its case."""
 
     def __init__(self, fields: list[str]) -> None:
         self._fields = fields

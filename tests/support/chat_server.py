@@ -1,4 +1,4 @@
-"""A chat service on loopback that sends what a test wants, when it wants, and remembers what it was sent."""
+"""A scripted chat service on loopback that records its requests."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Asked:
 
 
 class ChatServer:
-    """Answers with the given replies in turn, the last one for ever."""
+    """Returns the given replies in turn, and repeats the last one."""
 
     def __init__(self, *replies: Reply) -> None:
         self.replies: Sequence[Reply] = replies or (answer(),)
         self.asked: list[Asked] = []
         self.connections = 0
         self.sent = 0  # bytes of bodies
-        self.gone = asyncio.Event()  # a client went away before it had its whole answer
+        self.gone = asyncio.Event()  # clients that left before their complete answer
         self.url = ""
 
     @asynccontextmanager
@@ -68,7 +68,7 @@ class ChatServer:
             while True:
                 ahead = await self._exchange(ahead, reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # the client has gone, or the test is over
+            pass  # the client has left, or the test is over
         finally:
             writer.close()
 
@@ -122,7 +122,7 @@ def _gone() -> bytes:
 
 
 def completion(content: Any = WORDS, finish: Any = "stop", usage: Any = None, **message: Any) -> bytes:
-    """Return the JSON of a whole answer."""
+    """Return the JSON of a complete answer."""
     choice = {"index": 0, "message": {"role": "assistant", "content": content, **message}, "finish_reason": finish}
     return json.dumps({"id": "c", "object": "chat.completion", "choices": [choice], "usage": usage}).encode()
 
@@ -134,13 +134,13 @@ def chunk(content: Any = None, finish: Any = None, usage: Any = None, **delta: A
 
 
 def usage_chunk(prompt_tokens: int, completion_tokens: int) -> bytes:
-    """Return the last event of a stream that was asked to include its usage."""
+    """Return the last event of a stream that was requested with its usage."""
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
     return b"data: " + json.dumps({**CHUNK, "choices": [], "usage": usage}).encode() + b"\n\n"
 
 
 def answer(body: bytes | None = None, **how: Any) -> Reply:
-    """Return a whole answer."""
+    """Return a complete answer."""
     return Reply((completion() if body is None else body,), **how)
 
 
@@ -150,12 +150,12 @@ def stream(*events: bytes | float | asyncio.Event, **how: Any) -> Reply:
 
 
 def spoken(text: str = WORDS) -> Reply:
-    """Return a streamed answer as services send it: a few words a chunk, the finish, the usage, [DONE]."""
+    """Return a streamed answer as services send it: a few words for each chunk, the finish, the usage, [DONE]."""
     pieces = [chunk(text[i : i + 7]) for i in range(0, len(text), 7)]
     return stream(chunk("", role="assistant"), *pieces, chunk(finish="stop"), usage_chunk(11, 9), DONE)
 
 
 def error(status: int, body: Any, **headers: str) -> Reply:
-    """Return an answer of failure."""
+    """Return an error answer."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     return Reply((content,), status=status, headers={name.replace("_", "-"): v for name, v in headers.items()})

@@ -1,4 +1,4 @@
-"""Which whole texts a citation checker is asked about."""
+"""Records which texts a citation checker checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from modules.llm_platform.domain.citations.checker import CheckedAnswer, Citatio
 
 
 def record_checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that gets each text whose citations are checked, until the test ends."""
+    """Return a list that receives each text whose citations are checked, until the test ends."""
     checked: list[str] = []
     check = CitationChecker.check
 

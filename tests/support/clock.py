@@ -1,10 +1,13 @@
-"""The clock of tests whose time does not pass by itself."""
+"""A manual clock for tests."""
 
 from __future__ import annotations
 
 
 class Clock:
-    """Stands still until it is moved. `sleep` moves it at once; `slept` has the seconds of each call, rounded to 1 ms."""
+    """A clock that is moved by hand.
+
+    `sleep` moves it at once, and `slept` has the seconds of each call, rounded to 1 ms.
+    """
 
     def __init__(self, now: float = 1_790_000_000.0) -> None:
         self.now = now

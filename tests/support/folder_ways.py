@@ -1,4 +1,6 @@
-"""A named folder as it is searched: by meaning and words, by words in the same index, and in SQLite without its packages."""
+"""A named folder with each kind of search: by meaning and keywords, by keywords in the same index, and in SQLite
+without extras.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +59,9 @@ def folder_index(
 
 
 def searching(way: Way, folder: Path, base: Path, **options: Any) -> DocumentWebSearch:
-    """Return the search of a folder in this way; `options` are `base_url` and `redactor`.
+    """Yield the search of a folder of this kind. `options` are `base_url` and `redactor`.
 
-    Its clock stands still, so that the folder is looked at on every search, however long a look takes on a busy machine.
+    Its clock is stopped, so that every search checks the folder, however long that takes on a busy machine.
     """
     embedder = HashEmbedder() if way == "by meaning" else NoneEmbedder()
     store = {"open_store": SqliteVectorStore} if way == "in sqlite" else {}
@@ -69,5 +71,5 @@ def searching(way: Way, folder: Path, base: Path, **options: Any) -> DocumentWeb
 
 
 def reading(search: DocumentWebSearch, **options: Any) -> DocumentPageReader:
-    """Return the pages of what that search finds."""
+    """Yield the reader of the pages that the search finds."""
     return DocumentPageReader(search, **options)

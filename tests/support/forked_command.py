@@ -1,6 +1,6 @@
-"""Processes that are forked from one which has imported the program: each starts in a tenth of a second.
+"""Processes that are forked from a process with the imported program, which start in a tenth of a second.
 
-`forked` runs a command for a test of asyncio, `ForkedPython` stands for `subprocess.Popen([sys.executable, "-c", …])`.
+`forked` runs a command for an asyncio test, and `ForkedPython` replaces `subprocess.Popen([sys.executable, "-c", …])`.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from modules.llm_platform.presentation.rest import server  # noqa: F401  importe
 
 ROOT = Path(__file__).resolve().parents[2]
 FORKS = multiprocessing.get_context("forkserver")
-# The second module imports what some programs of tests need; the processes that run the tests do not import it.
+# The second module imports what some test programs need. The test processes themselves do not import it.
 FORKS.set_forkserver_preload([__name__, "tests.support.forked_imports"])
 # Programs whose arguments are the command line: `llm-platform` and `uvicorn`.
 COMMAND_LINE = "from modules.llm_platform.__main__ import main; main()"
 UVICORN = "import sys; sys.path.insert(0, ''); from uvicorn.main import main; main()"
 PIPE = subprocess.PIPE
-# The end of a process is read once. Without this lock a thread that starts another process could read it at the same time.
+# The exit status of a process can be read once. Without this lock a thread that starts another process could read it too.
 _ENDS = Lock()
 
 
 @dataclass(frozen=True)
 class ForkedCommand:
-    """A running command. `output` is the file of its standard output, `errors` that of its errors."""
+    """A running command. `output` is the file of its standard output, and `errors` the file of its standard error."""
 
     process: BaseProcess
     output: Path
@@ -54,7 +54,7 @@ class ForkedCommand:
 
     @property
     def returncode(self) -> int | None:
-        """The exit code, minus the signal that ended it; None while it runs."""
+        """The exit code, or minus the signal number, or None while the process runs."""
         return self.process.exitcode
 
     def send_signal(self, number: int) -> None:
@@ -68,11 +68,11 @@ class ForkedCommand:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended by itself, and not well."""
+        """Whether the process ended by itself with an error."""
         return (self.process.exitcode or 0) > 0
 
     async def wait(self) -> int:
-        """Wait for its end, and return its exit code. Only one caller waits at a time."""
+        """Wait for the end and return the exit code. Only one caller may wait at a time."""
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
         loop.add_reader(self.process.sentinel, ended.set)
         try:
@@ -87,10 +87,10 @@ class ForkedCommand:
 async def forked(
     arguments: Sequence[str], env: Mapping[str, str], errors: Path, program: str = COMMAND_LINE
 ) -> AsyncIterator[ForkedCommand]:
-    """The command in a process of its own, which is killed with SIGKILL at the end of the block if it runs then."""
+    """Run the command in a separate process, which is killed with SIGKILL at the end of the block if it still runs."""
     output = errors.with_suffix(".output")
     errors.parent.mkdir(parents=True, exist_ok=True)
-    errors.write_bytes(b"")  # an address of an earlier server may stand there
+    errors.write_bytes(b"")  # the file might contain the address of an earlier server
     _start_fork_server()
     process = FORKS.Process(target=_run, args=(program, tuple(arguments), dict(env), output, errors))
     process.start()
@@ -104,7 +104,7 @@ async def forked(
 
 @dataclass(frozen=True)
 class _Descriptor:
-    """A file descriptor that a fork gets as well; the number there is what pickle returns."""
+    """A file descriptor that the fork inherits. Pickle returns its number in the fork."""
 
     number: int
 
@@ -198,9 +198,9 @@ class ForkedPython:
         return code
 
     def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:  # noqa: A002  as in Popen
-        """Return what it writes until its end to its standard output and to its standard error; "" without a pipe."""
+        """Return the standard output and standard error until the end, or "" without a pipe."""
         if self.stdin is not None:
-            with suppress(BrokenPipeError):  # it may end without reading
+            with suppress(BrokenPipeError):  # the process may end without reading
                 if input:
                     self.stdin.write(input)
                 self.stdin.close()
@@ -209,7 +209,7 @@ class ForkedPython:
             try:
                 self.wait(timeout)
             except subprocess.TimeoutExpired:
-                self.kill()  # the ends of its streams let the threads end
+                self.kill()  # closing the streams lets the threads end
                 raise
             out, err = (text.result() if text else "" for text in texts)
         self._close_streams()
@@ -237,7 +237,7 @@ def run_forked(
 
 @cache
 def _start_fork_server() -> None:
-    """Python 3.11 does not tell the fork server our path, and then it imports nothing before a fork, without a word:
+    """Python 3.11 does not pass sys.path to the fork server, which then silently imports nothing before a fork:
     https://github.com/python/cpython/issues/117378
     """
     path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT / "src"), str(ROOT)])

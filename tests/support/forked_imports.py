@@ -1,5 +1,6 @@
-"""What programs of tests import: the server of forks has it before the first fork. Nothing here starts a thread, which a fork
-would lack.
+"""The imports of test programs. The fork server imports them before the first fork.
+
+No import may start a thread, which a fork would lack.
 """
 
 from __future__ import annotations
@@ -21,4 +22,4 @@ from modules.llm_platform.presentation.kafka.worker import worker as kafka_worke
 from modules.llm_platform.testing import sample_page  # noqa: F401
 
 gc.collect()
-gc.freeze()  # the collections of a fork pass over what was imported
+gc.freeze()  # garbage collections of a fork skip the imported objects

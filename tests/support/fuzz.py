@@ -1,4 +1,4 @@
-"""How much a fuzz test tries: a little in each run of the suite, a lot in `make fuzz`."""
+"""How many cases a fuzz test tries: few in each run of the suite, many in `make fuzz`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IS_LONG = settings.get_current_profile_name() == "thorough"
 
 
 def chosen(short: int, long: int) -> int:
-    """Return the number of tries of this run."""
+    """Return the number of cases of this run."""
     return long if IS_LONG else short
 
 

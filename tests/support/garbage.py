@@ -1,4 +1,4 @@
-"""Code that must not leave its work to the garbage collector, which runs rarely in a server."""
+"""Checks that code does not rely on the garbage collector, which runs rarely in a server."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """Run the block without garbage collections: objects that refer to each other stay."""
+    """Run the block without garbage collection, so that reference cycles stay in memory."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,7 @@
-"""Whether work grows with its size alone: two sizes within one run, so that no machine is too slow for the law."""
+"""Whether work grows linearly with its size.
+
+Both sizes are measured in one run, so that a slow machine does not matter.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ import time
 from collections.abc import Callable
 
 TRIES = 3
-SLACK = 5.0  # beyond the straight line, for a busy machine; from ten times the size on, a square is twice as far
-SURELY = SLACK / 2  # so near the line that one try tells: others could not halve the time of the small work
-NOISE_S = 0.02  # nothing can be told below it
+SLACK = 5.0  # above linear growth, for a busy machine; from ten times the size on, quadratic growth is twice as high
+SURELY = SLACK / 2  # so close to linear that one try is enough: others could not halve the time of the small work
+NOISE_S = 0.02  # shorter times cannot be measured reliably
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """CPU time of this thread, in which nothing else counts."""
+    """Return the CPU time of this thread, which does not include other work."""
     began = time.thread_time()
     work()
     return time.thread_time() - began

@@ -1,4 +1,4 @@
-"""Providers behind the guard of their upstream, as the wiring builds them."""
+"""Providers with the guard of their upstream, as the wiring builds them."""
 
 from __future__ import annotations
 

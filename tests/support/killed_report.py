@@ -1,4 +1,4 @@
-"""A report as a process of its own over a scripted web: killed, run again, and what it asked for again."""
+"""A report in a separate process with a scripted web, which is killed and run again. Repeated requests are counted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskRe
 COMMAND = ("research", QUESTION, "--depth", "report", "--yes", "--json")
 PATIENCE_S = 180.0
 TTL_DAYS = 30.0
-OF_ONE_RUN = {  # metadata that says what one run did, and when
+OF_ONE_RUN = {  # metadata that describes a single run
     "request_id",
     "latency_ms",
     "stored_at",
@@ -45,7 +45,7 @@ OF_ONE_RUN = {  # metadata that says what one run did, and when
     "cached_sent_to",
     "pages_read",
 }
-# What is stored of an answer of the upstream: one entry for each.
+# The stored entries of upstream answers, one for each answer.
 ENTRIES: Mapping[str, tuple[tuple[StoreStage, type[BaseModel]], ...]] = {
     "plan": (("search_queries", report.ResearchPlan),),
     "queries": (("search_queries", report.SearchQueries),),
@@ -77,7 +77,7 @@ async def stored_counts(data: Path) -> Counter[str]:
 
 @dataclass
 class Attempt:
-    """One process of a report: what it was answered, and how many answers of each kind were not stored when it ended."""
+    """One process of a report: its answers, and how many answers of each kind were not stored when it ended."""
 
     answered: Counter[str]
     lost: Counter[str]
@@ -85,13 +85,13 @@ class Attempt:
 
     @property
     def kinds(self) -> Counter[str]:
-        """How many requests of each kind were answered."""
+        """The number of answered requests of each kind."""
         return Counter(kind_of(name) for name in self.answered.elements())
 
 
 @dataclass
 class KilledReport:
-    """One report on its way through kills. `upstream` serves the process that runs."""
+    """A report that is killed several times. `upstream` serves the running process."""
 
     loopback: Loopback
     data: Path
@@ -99,18 +99,19 @@ class KilledReport:
     attempts: list[Attempt] = field(default_factory=list)
 
     async def kill_after(self, answers: int = 10_000, kind: str = "") -> bool:
-        """Run the report, and kill it when it has done all that it can with this many answers, or with the answers up to the
-        first one of this kind. False: it ended before.
+        """Run the report, and kill it when it is idle after this many answers, or after the first answer of this kind.
+
+        Return False if it ended earlier.
         """
         async with self._running(ChainUpstream(silent_from=answers, silent_after=kind)) as process:
             ended = await _first(self.upstream.reached.wait(), process)
             if not ended:
                 await asleep(process)
-        self.attempts[-1].lost.clear()  # it had all the time to store what was answered
+        self.attempts[-1].lost.clear()  # it had enough time to store the answers
         return not ended
 
     async def kill_in(self, seconds: float) -> bool:
-        """Run the report, and kill it this long after its first request. False: it ended before."""
+        """Run the report, and kill it this long after its first request. Return False if it ended earlier."""
         async with self._running(ChainUpstream()) as process:
             await _first(self.upstream.begun.wait(), process)
             return not await _first(asyncio.sleep(seconds), process)
@@ -122,7 +123,7 @@ class KilledReport:
         return dict(json.loads(process.output.read_text()))
 
     def repeated(self) -> list[str]:
-        """Return what was asked for again although it was stored: more requests of a kind than answers that a kill lost."""
+        """Return what was requested again although it was stored: more requests of a kind than answers lost by kills."""
         broken: list[str] = []
         for number, attempt in enumerate(self.attempts):
             later = {name for other in self.attempts[number + 1 :] for name in other.answered}
@@ -134,7 +135,7 @@ class KilledReport:
 
     @asynccontextmanager
     async def _running(self, upstream: ChainUpstream, *more: str) -> AsyncIterator[ForkedCommand]:
-        """The report as a process of its own, which is killed at the end of the block; then an attempt is noted."""
+        """Run the report in a separate process, which is killed at the end of the block, and record the attempt."""
         self.upstream, self.loopback.handler = upstream, upstream.handle
         before = await stored_counts(self.data)
         env = {**environment(self.loopback, self.data), "READERS": "direct"}  # the links of a page are in its HTML
@@ -149,7 +150,7 @@ class KilledReport:
 
 
 async def _first(moment: Coroutine[Any, Any, object], process: ForkedCommand) -> bool:
-    """Wait for the moment; True if the process ended before it."""
+    """Wait for the event. Return True if the process ended earlier."""
     waiting, ended = asyncio.create_task(moment), asyncio.create_task(process.wait())
     done, _ = await asyncio.wait([waiting, ended], return_when=asyncio.FIRST_COMPLETED)
     await cancel_and_wait(waiting, ended)
@@ -157,7 +158,7 @@ async def _first(moment: Coroutine[Any, Any, object], process: ForkedCommand) ->
 
 
 def content_of(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a kill may not change of a report: all but its name, its times, and what this run of it spent."""
+    """Return what a kill must not change in a report: everything except its id, its times, and the cost of this run."""
     return {**answer, "metadata": {name: value for name, value in answer["metadata"].items() if name not in OF_ONE_RUN}}
 
 

@@ -1,4 +1,4 @@
-"""The bounds of the fields of a request, for tests that send the largest value."""
+"""The limits of the fields of a request, for tests that send the largest value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel
 def most(model: type[BaseModel], field: str) -> int:
     """Return the largest number, or the most entries or characters, that the field accepts."""
     schema = model.model_json_schema()["properties"][field]
-    [accepted, *_] = schema.get("anyOf", [schema])  # behind it stands null
+    [accepted, *_] = schema.get("anyOf", [schema])  # the other type of the union is null
     bounds = [accepted[key] for key in ("maximum", "maxItems", "maxLength") if key in accepted]
     [bound] = bounds
     return int(bound)

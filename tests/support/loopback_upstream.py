@@ -1,4 +1,4 @@
-"""An HTTP upstream on loopback, byte by byte: it plays recordings, and every way in which a server can misbehave."""
+"""An HTTP upstream on loopback that plays recordings, and misbehaves in every way, byte by byte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SENT_HEADERS = {"content-type", "server-timing", *(f"x-ratelimit-{name}" for nam
 
 @dataclass
 class Exchange:
-    """One request, and the means to answer it."""
+    """One request, and methods to answer it."""
 
     method: str
     path: str
@@ -29,7 +29,7 @@ class Exchange:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What the address has behind the path."""
+        """The query parameters of the address."""
         return dict(parse_qsl(self.path.partition("?")[2]))
 
     @property
@@ -49,7 +49,7 @@ Handler = Callable[[Exchange], Awaitable[None]]
 
 
 class Loopback:
-    """A server at `url`: `requests` is what came, `busy` counts requests whose client still waits for the answer."""
+    """A server at `url`. `requests` are the received requests, and `busy` counts requests whose client still waits."""
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
@@ -64,7 +64,7 @@ class Loopback:
             while True:
                 await self._serve(await _read(reader, writer))
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client has gone, or the handler hung up
+            pass  # the client has left, or the handler closed the connection
         finally:
             writer.close()
             with contextlib.suppress(ConnectionError):
@@ -90,7 +90,7 @@ async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> E
 
 @asynccontextmanager
 async def serving(handler: Handler, port: int = 0) -> AsyncIterator[Loopback]:
-    """The server, for as long as the block runs; port 0: any free one."""
+    """Run the server during the block. Port 0 means any free port."""
     loopback = Loopback(handler)
     tasks: set[asyncio.Task[None]] = set()
 
@@ -130,7 +130,7 @@ def json_reply(value: Any, *headers: str, status: int = 200) -> Handler:
 
 
 def recorded(name: str) -> Handler:
-    """Return the true answer of a real instance, status and headers included."""
+    """Return the recorded answer of a real instance with its status and headers."""
     response = json.loads((RECORDINGS / f"{name}.json").read_text("utf-8"))["response"]
     body = response["body"]
     data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -144,18 +144,18 @@ def recording(name: str) -> Any:
 
 
 async def silence(exchange: Exchange) -> None:
-    """Takes the request and says nothing until the client goes away."""
+    """Take the request and send nothing until the client leaves."""
     await exchange.reader.read()
 
 
 async def silence_in_body(exchange: Exchange) -> None:
-    """Begins an answer and stops."""
+    """Begin an answer and stop."""
     await exchange.send(head(200, "Content-Type: application/json", length=1000) + b'{"results": [')
     await exchange.reader.read()
 
 
 async def drip(exchange: Exchange) -> None:
-    """One byte now and then, each in time for any timeout that is set for one read."""
+    """Send one byte at a time, each within any read timeout."""
     await exchange.send(head(200, "Content-Type: application/json", length=100_000))
     while True:
         await exchange.send(b" ")
@@ -163,19 +163,19 @@ async def drip(exchange: Exchange) -> None:
 
 
 async def hang_up(exchange: Exchange) -> None:
-    """Closes without a word."""
+    """Close without an answer."""
     exchange.writer.close()
     raise ConnectionResetError
 
 
 async def cut_off(exchange: Exchange) -> None:
-    """Closes in the middle of a body."""
+    """Close in the middle of a body."""
     await exchange.send(head(200, "Content-Type: application/json", length=1000) + b'{"results": [')
     await hang_up(exchange)
 
 
 def in_turn(*handlers: Handler) -> Handler:
-    """Each request meets the next handler, the last one for ever."""
+    """Return a handler that uses these handlers in turn, and repeats the last one."""
     left = list(handlers)
 
     async def handle(exchange: Exchange) -> None:
@@ -185,7 +185,7 @@ def in_turn(*handlers: Handler) -> Handler:
 
 
 def by_query(answers: Mapping[str, Handler]) -> Handler:
-    """Answer by the query, whatever field of the address, the form or the JSON body holds it."""
+    """Answer by the query, in any field of the address, the form or the JSON body."""
 
     async def handle(exchange: Exchange) -> None:
         is_form = exchange.headers.get("content-type") == "application/x-www-form-urlencoded"

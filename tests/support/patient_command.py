@@ -16,13 +16,13 @@ Limits = Mapping[str, Mapping[str, float]]  # constants by module
 REPLY_S = 15.0
 REDIS_LIMITS: Limits = {
     "modules.llm_platform.infrastructure.redis_client": {"TIMEOUT_S": REPLY_S, "CALL_TIMEOUT_S": 2 * REPLY_S},
-    "modules.llm_platform.infrastructure.cache.redis": {"LOCAL_TTL_S": 600.0},  # a test may take minutes to ask again
+    "modules.llm_platform.infrastructure.cache.redis": {"LOCAL_TTL_S": 600.0},  # a test may repeat a request much later
 }
 KAFKA_LIMITS: Limits = {"modules.llm_platform.presentation.kafka.admin.check": {"QUERY_TIMEOUT_S": 4 * REPLY_S}}
 
 
 def patient(limits: Limits) -> str:
-    """Return the program, to be forked by `tests.support.forked_command`."""
+    """Return the program for `tests.support.forked_command`."""
     changed = {module: dict(constants) for module, constants in limits.items()}
     return f"""
 import importlib

@@ -1,4 +1,4 @@
-"""A small index, pages and a scripted model, put together as the container puts them together."""
+"""A small index, pages and a scripted model, wired like the container."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SECRETS = Indexed(
 
 
 class RagWorld:
-    """`llm` None: the extractive writer answers. `writer` takes the place of any."""
+    """Without an `llm` the extractive writer answers. `writer` replaces any other one."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class RagWorld:
         )
 
     async def indexed(self) -> RagWorld:
-        """This world, once its documents are in the index."""
+        """Return this world after its documents were indexed."""
         await self.store.prepare(
             Collection(name=COLLECTION, embedder=self.embedder.name, dimension=self.embedder.dimension)
         )

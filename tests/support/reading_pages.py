@@ -1,4 +1,4 @@
-"""A reader over servers that a test plays: what the tests of reading share."""
+"""A reader with simulated servers, shared by the tests of reading."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 
 class Names:
-    """DNS of a test: one answer for every name, or an error."""
+    """DNS of a test, with one answer or one error for every name."""
 
     def __init__(self, answer: Sequence[str] | Exception = (PUBLIC,)) -> None:
         self.answer = answer
@@ -35,7 +35,7 @@ class Names:
 
 
 class InProcess:
-    """The parser without its process: quick, and trusted to end."""
+    """The parser without its process: fast, and trusted to end."""
 
     async def html(self, html: str) -> Parsed:
         return read_answer(html_page.read_html(html))
@@ -77,6 +77,6 @@ def site_reader(respond: Respond, names: Names | None = None, **options: Any) ->
 
 
 async def never(ip: str, port: int, host: str, target: str) -> tuple[int, dict[str, str], bytes]:
-    """Return a server that takes the request and stays silent."""
+    """Return a server that takes the request and never answers."""
     await asyncio.Event().wait()
     raise AssertionError

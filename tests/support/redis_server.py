@@ -1,4 +1,4 @@
-"""A redis-server on a free port of the loopback address, in a folder of its own. It stores nothing on disk."""
+"""A redis-server on a free loopback port in a separate folder, without persistence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START_S = 60.0
 
 
 class RedisServer:
-    """Starts with `start`, ends with `stop` (SIGTERM) or `kill` (SIGKILL); a restart keeps the port and loses the data."""
+    """`start` starts it, and `stop` (SIGTERM) or `kill` (SIGKILL) ends it. A restart keeps the port and loses the data."""
 
     def __init__(self, folder: Path, *options: str, password: str = "") -> None:
         self._folder = folder

@@ -1,4 +1,7 @@
-"""A scripted web in which one page leads to the next, in the end by a link alone: a report over it makes two further rounds."""
+"""A scripted web in which each page leads to the next, the last one only by a link.
+
+A report over it makes two further rounds.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ PAGES = (
 
 
 class ChainModel(ReportModel):
-    """Plans two questions, and asks in a further round for what the last page named."""
+    """Plans two questions, and in a further round asks for what the last page named."""
 
     def __init__(self) -> None:
         super().__init__(

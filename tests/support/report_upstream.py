@@ -1,4 +1,4 @@
-"""SearXNG, a reader and a model on one loopback address, for reports in processes of their own."""
+"""SearXNG, a reader and a model at one loopback address, for reports in separate processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small made-up web and a scripted model for tests of reports: everything in memory, every call counted."""
+"""A small fictional web and a scripted model for tests of reports, in memory and with every call counted."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ PROMPTS: Mapping[LLMStage, str] = {
     "output": structured_output.RULES,
 }
 STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write", "judge")  # without a schema
-REWORDED = "Heat is moved by heat pumps [1]. They work in the cold [2]."  # there is something to judge
+REWORDED = "Heat is moved by heat pumps [1]. They work in the cold [2]."  # there are claims to judge
 _LISTED = re.compile(r"^(\d+)\. (.*)$", re.MULTILINE)
 
 
 def stage_of(request: LLMRequest) -> LLMStage:
-    """Return which stage a prompt belongs to, by the words before the first field of its prompt."""
+    """Return the stage of a prompt, by the words before its first field."""
     text = request.messages[0].content
     if text.startswith(round_queries.PROMPT.partition("{")[0]):
         return "queries"
@@ -193,7 +193,7 @@ def laws_of_events(events: Sequence[ResearchEvent]) -> None:
 
 
 def some_pages(count: int = 8) -> dict[str, str]:
-    """Pages whose titles begin differently."""
+    """Return pages whose titles begin differently."""
     names = (
         "Alpha",
         "Bravo",
@@ -216,7 +216,7 @@ def some_pages(count: int = 8) -> dict[str, str]:
 
 @dataclass
 class World:
-    """A research service over a made-up web, and what it was asked."""
+    """A research service with a fictional web that records its requests."""
 
     web: Web
     model: ReportModel | None = None
@@ -225,7 +225,7 @@ class World:
     price: Callable[[int, int], float] | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: {"search": "web", "read": "web"})
     judging: bool = True
-    stages: Sequence[LLMStage] = STAGES  # those that the model serves
+    stages: Sequence[LLMStage] = STAGES  # questions that the model answers
     lock: IKeyLock = NO_KEY_LOCK
     follow_ups: FollowUps = field(default_factory=lambda: FollowUps(MemoryCache(10)))
 
@@ -275,7 +275,7 @@ def answer_of(events: Sequence[ResearchEvent]) -> ResearchResponse:
 
 
 class Asked(Web):
-    """Keeps the whole requests."""
+    """Records the complete requests."""
 
     def __init__(self, degraded: tuple[Degraded, ...] = (), reader: str = "web") -> None:
         super().__init__(some_pages())

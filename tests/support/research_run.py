@@ -1,4 +1,4 @@
-"""A research run whose stages are tested one by one."""
+"""A research run for tests of single stages."""
 
 from __future__ import annotations
 

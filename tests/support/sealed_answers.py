@@ -1,4 +1,4 @@
-"""Answers whose citations the checker has checked, and the service that seals them."""
+"""Answers with checked citations, and the service that seals them."""
 
 from __future__ import annotations
 
@@ -91,5 +91,5 @@ def make_seals(
 
 
 async def seal_answer(**options: Any) -> bytes:
-    """Return the file of the usual answer."""
+    """Return the sealed file of the usual answer."""
     return make_seals(**options).seal(await check_answer(), SOURCES)

@@ -1,5 +1,6 @@
-"""A server process with an upstream of its own, started as users start it: `llm-platform serve`, or uvicorn. Where a test is
-not about the start or the end of the process, it is one of FORKED_SERVERS, which saves most of the start.
+"""A server process with its own upstream, started like users start it: `llm-platform serve`, or uvicorn.
+
+A test that is not about the start or the end of the process uses one of FORKED_SERVERS, which start faster.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tests.support.forked_command import COMMAND_LINE, UVICORN, forked
 from tests.support.loopback_upstream import Exchange, Loopback, json_reply, serving
 
 TIMEOUT_S = 60.0
-START_S = 180.0  # limit on a busy machine; four or five seconds of its processor are usual
+START_S = 180.0  # limit on a busy machine; four or five seconds of CPU time are usual
 LOOK_S = 0.1
 SLEEPING_LOOKS = 3
 SERVE = ("serve", "--port", "0")
@@ -50,7 +51,7 @@ class HasPid(Protocol):
 
 
 class ServerProcess(HasPid, Protocol):
-    """What tests do with a process of asyncio and with a forked one."""
+    """What tests do with an asyncio process and with a forked one."""
 
     @property
     def returncode(self) -> int | None: ...
@@ -108,7 +109,7 @@ async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Serv
             "RATE_LIMIT_PER_MINUTE": "0",
             "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
             "LLM_PLATFORM_DATA_DIR": str(folder),
-            "ANSWER_ENCODER": "off",  # its first answer loads weights, which takes seconds beside other tests
+            "ANSWER_ENCODER": "off",  # the first answer loads weights, which takes seconds while other tests run
             "RESEARCH_TIMEOUT_S": str(TIMEOUT_S),
             "SEARXNG_TIMEOUT_S": str(TIMEOUT_S),
             **settings,
@@ -125,7 +126,7 @@ async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Serv
 async def _started(
     kind: str, folder: Path, environment: Mapping[str, str]
 ) -> AsyncIterator[tuple[ServerProcess, Path]]:
-    """Yield the process, which does not outlive the block, and its log."""
+    """Yield the process, which ends with the block, and its log."""
     log = folder / "server.log"
     if kind in FORKED_SERVERS:
         program, arguments = FORKED_SERVERS[kind]
@@ -144,10 +145,9 @@ async def _started(
 
 
 async def asleep(process: HasPid) -> None:
-    """Until no thread of the process and of its children, such as parsers, runs or waits for a processor or a disk: it has
-    nothing to do until something arrives.
-
-    A busy machine makes no difference: what could go on, and waits for its turn, does not sleep.
+    """Wait until no thread of the process and its children, such as parsers, is running or waiting for a processor or a
+    disk. The process then has nothing to do until something arrives. A busy machine does not matter, because a runnable
+    thread does not count as sleeping.
     """
     looks = 0
     while looks < SLEEPING_LOOKS:
@@ -156,7 +156,7 @@ async def asleep(process: HasPid) -> None:
 
 
 def _thread_states(pid: int) -> set[str]:
-    """Return the states of the threads of a process and of its children; none of one that has ended."""
+    """Return the thread states of a process and its children, or nothing for an ended one."""
     states: set[str] = set()
     for thread in Path(f"/proc/{pid}/task").glob("*"):
         with suppress(FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""A disk of a test's own: a tmpfs in a mount namespace, gone with the process that is started in it."""
+"""A small disk for a test: a tmpfs in a mount namespace that vanishes with its process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ FORBIDDEN = "a full disk needs a mount namespace: run the test as root, or where
 
 
 def in_a_mount_namespace(folder: Path) -> list[str]:
-    """Return the words before a command that may mount over `folder`. Skips where the system lets nobody do that (not
-    Linux, or a container without the right): the test would have to fill the machine's own disk.
+    """Return the command prefix for a process that may mount over `folder`.
+
+    Skips the test if the system does not permit it (not Linux, or a container without the right), because the test
+    would have to fill the machine's own disk.
     """
     for words in (AS_ANYBODY, AS_ROOT):
         mounting = [*words, "mount", "-t", "tmpfs", "none", str(folder)]

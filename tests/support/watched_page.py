@@ -1,4 +1,4 @@
-"""A page on loopback whose text a test edits, and a receiver of webhooks: the world of watched questions."""
+"""A page on loopback that a test edits, and a receiver of webhooks, for tests of watched questions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ CHANGED = page(NEW_TOLL, HOURS, BUILT)
 class World:
     """Serves `html` at `/bridge`, and takes webhooks at `/hook`.
 
-    While `is_silent`, requests of the page, and while `is_deaf`, webhooks, wait without an answer; `reached` is then set.
+    While `is_silent`, requests for the page are not answered, and while `is_deaf`, webhooks are not. `reached` is then
+    set.
     """
 
     def __init__(self, html: str = FIRST) -> None:

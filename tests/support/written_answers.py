@@ -1,4 +1,4 @@
-"""An answer that is written and checked as in a research run, from given sources."""
+"""Writes and checks an answer from given sources as a research run does."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def write_answer(writer: ISynthesizer, sources: Sequence[Source], **fields
 
 
 def shown_text(shown: list[str]) -> Callable[[ResearchEvent], None]:
-    """Return a receiver of events that keeps in `shown` the tokens since the last reset."""
+    """Return a receiver of events that keeps the tokens since the last reset in `shown`."""
 
     def receive(event: ResearchEvent) -> None:
         if isinstance(event, Token):
@@ -93,6 +93,6 @@ def shown_text(shown: list[str]) -> Callable[[ResearchEvent], None]:
 def judge_of(
     judge: ICitationJudge, question: str, sources: Sequence[Source], *, seconds: float = FOREVER_S, **fields: Any
 ) -> Verification:
-    """Return the verification of an answer in English that must end in `seconds`."""
+    """Return the verification of an English answer that must end within `seconds`."""
     until = asyncio.get_running_loop().time() + seconds
     return replace(Verification(judge, until, question, "en", sources), **fields)
