@@ -53,7 +53,7 @@ class FailedRequestStoreContract:
     """Subclass it and add the fixtures `failed` (empty, MAX_BYTES, TTL_DAYS) and `elapse` (advances its clock by seconds)."""
 
     async def test_request_is_returned_unchanged(self, failed: IFailedRequestStore) -> None:
-        """The oldest first, with key, headers and bytes of any kind."""
+        """Requests are returned oldest first, with key, headers and bytes of any kind."""
         requests = [
             FailedRequest("search", "a", "", bytes(range(256)), b"k\0", (("h", b"\xff\0"), ("h", None), ("ü\0", b""))),
             FailedRequest("answer", "a", "", b"{}"),
@@ -65,7 +65,7 @@ class FailedRequestStoreContract:
         assert [request._replace(stored_at=0.0) for request in await failed.list()] == requests
 
     async def test_later_failure_replaces_the_request(self, failed: IFailedRequestStore, elapse: Elapse) -> None:
-        """It counts as new, and is not removed by somebody who has read the earlier one."""
+        """The replacement counts as new, and removing the earlier version does not remove it."""
         await failed.put(FailedRequest("search", "a", "", b"1"))
         [earlier] = await failed.list()
         await elapse(1)
@@ -78,7 +78,7 @@ class FailedRequestStoreContract:
         assert await failed.list() == []
 
     async def test_oldest_requests_are_dropped(self, failed: IFailedRequestStore) -> None:
-        """So that no more than the maximum is stored; a request that is larger than that is not stored, and drops none."""
+        """At most the maximal size is stored. A request that is larger is not stored, and drops no other."""
         for number in range(20):
             await failed.put(FailedRequest("search", f"{number}", "", b"x" * 1000))
         ids = [request.request_id for request in await failed.list()]
@@ -88,7 +88,7 @@ class FailedRequestStoreContract:
         assert [request.request_id for request in await failed.list()] == ids
 
     async def test_old_requests_are_removed(self, failed: IFailedRequestStore, elapse: Elapse) -> None:
-        """They are not returned even before they are removed."""
+        """Old requests are not returned even before they are removed."""
         await failed.put(FailedRequest("search", "old", "", b"{}"))
         await elapse(TTL_DAYS * DAY_S - 60)
         await failed.put(FailedRequest("search", "young", "", b"{}"))

@@ -15,9 +15,9 @@ from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.testing.waiting import Elapse, error_of
 
 DAY_S: Final = 86_400
-TTL_DAYS: Final = 7.0  # lifetime in the stores under test
+TTL_DAYS: Final = 7.0  # lifetime in the tested stores
 CONCURRENT_CALLS: Final = 200
-TOLERANCE_S: Final = 30.0  # difference on a busy machine, where the clock is a real one
+TOLERANCE_S: Final = 30.0  # difference on a busy machine with a real clock
 UNUSUAL_IDS: Final = ("x" * 1000, "日本語 🙂", "a\0b", "'; DROP TABLE outcomes; --", " ", "a ", "A", "a", "%", "\n")
 
 
@@ -201,8 +201,8 @@ class OutcomeStoreContract:
         again = sample_outcome("old", body=b"3")
         assert await store.put_if_absent([again]) == [again]
 
-    async def test_scan_yields_what_matches(self, store: IOutcomeStore, elapse: Elapse) -> None:
-        """The newest first, by each field and by age, over more than a page."""
+    async def test_scan_yields_matching_outcomes(self, store: IOutcomeStore, elapse: Elapse) -> None:
+        """Outcomes are returned newest first, selected by each field and by age, over several pages."""
         old = [sample_outcome(f"{number}", body=b"%d" % number) for number in range(CONCURRENT_CALLS)]
         await store.put_if_absent(old)
         await elapse(3600)
@@ -225,8 +225,8 @@ class OutcomeStoreContract:
         assert len(await self._scan(store, min_age_s=1800)) == len(old)
         assert await self._scan(store, request_id="nobody", tenant="") == []
 
-    async def test_scan_tells_the_time(self, store: IOutcomeStore, elapse: Elapse) -> None:
-        """In seconds since 1970; the difference of two is that of their times."""
+    async def test_scan_returns_the_time(self, store: IOutcomeStore, elapse: Elapse) -> None:
+        """The times are seconds since 1970."""
         await store.put_if_absent([sample_outcome("a", body=b"1")])
         await elapse(100)
         await store.put_if_absent([sample_outcome("b", body=b"2")])
@@ -234,7 +234,7 @@ class OutcomeStoreContract:
         assert 99 <= later - earlier < 100 + TOLERANCE_S
 
     async def test_removed_outcome_makes_the_request_new(self, store: IOutcomeStore) -> None:
-        """An outcome that was replaced meanwhile stays, and so does any other; a second removal removes nothing."""
+        """An outcome that was replaced meanwhile is kept, and so are others. A second removal removes nothing."""
         kept = [sample_outcome(f"{number}", body=b"1") for number in range(3)]
         await store.put_if_absent(kept)
         assert await store.remove([kept[0], sample_outcome("1", body=b"other"), sample_outcome("x", body=b"1")]) == [

@@ -81,8 +81,8 @@ class RateLimiterContract:
         unlimited = make_limiter(RateLimits(None, _SERVER))
         assert (await unlimited.take("a", counts_for_all=False)).exceeded is None
 
-    async def test_reads_have_a_limit_of_their_own(self, make_limiter: MakeLimiter) -> None:
-        """They count for no other limit, and other requests not for theirs; without such a limit they are as the others."""
+    async def test_reads_have_a_separate_limit(self, make_limiter: MakeLimiter) -> None:
+        """Reads and other requests are counted separately. Without a limit of reads they are counted together."""
         limiter = make_limiter(RateLimits(_CLIENT, _SERVER, _READS))
         reads = [await limiter.take("a", only_reads=True) for _ in range(10)]
         assert [decision.exceeded is None for decision in reads] == [True] * 9 + [False]

@@ -57,7 +57,10 @@ def follow_up(
 
 
 def done(synthesis: str, *verdicts: Verdict) -> str:
-    """Return the data of an event with this answer: its first sentences have these verdicts, the one after them no source."""
+    """Return the data of an event with this answer.
+
+    Its first sentences have these verdicts, and the next one has no source.
+    """
     length = 5
     citations = [
         {"start": place * length, "end": (place + 1) * length - 1, "source_index": 1, "verdict": verdict, "score": 1.0}
@@ -87,9 +90,12 @@ async def is_lost(write: Awaitable[None]) -> bool:
 
 
 class ResearchJobStoreContract:
-    """Laws of every store of background runs. A subclass has the fixtures `store` and `elapse`, which lets time pass."""
+    """The contract of every store of background runs.
 
-    async def test_nothing(self, store: IResearchJobStore) -> None:
+    A subclass has the fixtures `store` and `elapse`, which lets time pass.
+    """
+
+    async def test_an_empty_store(self, store: IResearchJobStore) -> None:
         """An empty store has no research run, no work and no webhook."""
         assert await store.get("", "a") is None
         assert await store.page("", 10) == ()
@@ -103,7 +109,9 @@ class ResearchJobStoreContract:
         assert await store.clean() == 0
 
     async def test_finished_run_is_recorded_with_its_client(self, store: IResearchJobStore) -> None:
-        """A foreground run is stored with its events, sources and the request of its client; no worker takes it."""
+        """A foreground run is stored with its events, its sources and the request of its client, and no worker claims
+        it.
+        """
         job = NewResearchJob(
             "a",
             ResearchRequest(query=QUESTION),
@@ -115,7 +123,7 @@ class ResearchJobStoreContract:
         sources_to_store = StoredSources(
             sources=(Source(index=1, title="t", url="https://example.org/", text="words"),)
         )
-        for _ in range(2):  # the second one takes the place of the first
+        for _ in range(2):  # the second one replaces the first
             await store.record(job, [event(1, "started"), event(2, "failed", PROBLEM)], sources_to_store, 2.0)
         found = await store.get("owner", "a")
         assert found is not None
@@ -127,7 +135,7 @@ class ResearchJobStoreContract:
         )
         assert found.finished_at is not None
         took_s = (found.finished_at - found.created_at).total_seconds()
-        assert took_s == pytest.approx(2.0, abs=0.1)  # a database reads its clock for each column
+        assert took_s == pytest.approx(2.0, abs=0.1)  # a database reads its clock separately for each column
         page = await store.events("owner", "a", 0, 10)
         assert page is not None
         assert ([event.number for event in page.events], page.is_last) == ([1, 2], True)
@@ -136,7 +144,7 @@ class ResearchJobStoreContract:
         assert await store.get("", "a") is None
 
     async def test_a_recorded_run_can_have_a_webhook(self, store: IResearchJobStore) -> None:
-        """It is due at once, with the last event; a run without one has none."""
+        """The webhook is due at once, with the last event. A run without a webhook has none."""
         hook = "https://hooks.example.org/a"
         for name, webhook in (("a", None), ("b", hook)):
             job = NewResearchJob(name, ResearchRequest(query=QUESTION), webhook=webhook)
@@ -147,7 +155,7 @@ class ResearchJobStoreContract:
         assert await store.claim_webhook(LEASE_S) is None
 
     async def test_runs_are_listed_by_compatible_api(self, store: IResearchJobStore) -> None:
-        """A list of one API has only its research runs; every list of the owner has them all."""
+        """The list of one API contains only its runs, and the owner's list contains all."""
         for name, api in (("a", ""), ("b", "openai"), ("c", "perplexity")):
             assert await store.add(NewResearchJob(name, ResearchRequest(query=QUESTION), api=api), MANY)
         assert [job.id for job in await store.page("", 10)] == ["c", "b", "a"]
@@ -156,7 +164,7 @@ class ResearchJobStoreContract:
         assert await store.page("", 10, "b", "openai") == ()
 
     async def test_deleted_run_is_gone(self, store: IResearchJobStore) -> None:
-        """Its owner removes it with its events and sources; a worker that runs it may write no more."""
+        """The run is removed with its events and sources, and its worker may write no more."""
         assert await store.add(new_job("a", "owner"), MANY)
         job = await claimed(store)
         await store.append(job, [event(1)], PROGRESS)
@@ -169,7 +177,7 @@ class ResearchJobStoreContract:
         assert not await store.delete("owner", "a")
 
     async def test_a_follow_up_joins_the_thread_of_its_owner(self, store: IResearchJobStore) -> None:
-        """A run knows the run that it follows and the first of the thread; a run of another owner is followed by none."""
+        """A run knows its predecessor and the first run of its thread. It cannot follow a run of another owner."""
         await store.add(new_job("a", "owner"), MANY)
         await store.record(follow_up("b", "a"), [event(1)], None, 0.0)
         await store.add(follow_up("c", "b"), MANY)
@@ -189,8 +197,8 @@ class ResearchJobStoreContract:
         assert await store.thread("other", "a") is None
 
     async def test_a_run_joins_a_thread_without_following(self, store: IResearchJobStore) -> None:
-        """A question that is asked again stands in the thread, after what the first one followed; not in that of another
-        owner, nor in one that is not stored.
+        """A repeated question joins the thread after the predecessor of the first one, but not a thread of another
+        owner or one that is not stored.
         """
         await store.add(new_job("a", "owner"), MANY)
         await store.add(follow_up("b", "a"), MANY)
@@ -210,7 +218,7 @@ class ResearchJobStoreContract:
         assert [(thread.id, thread.runs) for thread in await store.threads("owner", 9)] == [("y", 1), ("a", 4)]
 
     async def test_threads_are_listed_by_their_newest_run(self, store: IResearchJobStore) -> None:
-        """Each thread once, those with the newest run first, in pages; a thread of another owner is in none."""
+        """Each thread is listed once, sorted by its newest run, in pages. Threads of other owners are not listed."""
         for name in "abcd":
             await store.add(new_job(name, "owner"), MANY)
         await store.add(new_job("x", "other"), MANY)
@@ -220,7 +228,9 @@ class ResearchJobStoreContract:
         assert [thread.id for thread in await store.threads("owner", 3, "b")] == ["d", "c", "a"]
 
     async def test_threads_of_two_owners_with_equal_ids_are_apart(self, store: IResearchJobStore) -> None:
-        """Names, counts, times, paging, search, titles and deletion of one owner's threads do not depend on another's."""
+        """Names, counts, times, paging, search, titles and deletion of one owner's threads are independent of another
+        owner's.
+        """
         for owner, names in (("owner", "abc"), ("other", "cab")):
             for name in names:
                 await store.add(new_job(name, owner), MANY)
@@ -254,7 +264,7 @@ class ResearchJobStoreContract:
         assert runs == {"owner": [("c", 1, 1), ("b", 1, 1)], "other": [("c", 2, 2), ("a", 2, 1), ("b", 1, 1)]}
 
     async def test_a_run_joins_no_thread_of_another_owner(self, store: IResearchJobStore) -> None:
-        """A follow-up of a run whose id another owner has, too, joins the thread of its own owner."""
+        """A follow-up of a run id that two owners have joins the thread of its own owner."""
         await store.add(new_job("a", "other"), MANY)
         await store.add(follow_up("b", "a", "other"), MANY)
         await store.add(new_job("b", "owner"), MANY)
@@ -263,7 +273,10 @@ class ResearchJobStoreContract:
         assert [(thread.id, thread.runs) for thread in await store.threads("other", 9)] == [("a", 2)]
 
     async def test_threads_of_compatible_apis_are_not_listed(self, store: IResearchJobStore) -> None:
-        """Their clients hold their addresses, by which they are found; one that was continued without such an API is listed."""
+        """Their clients know the addresses, by which the threads are found.
+
+        A thread that was continued without such an API is listed.
+        """
         runs = (("a", None, ""), ("b", None, "openai"), ("c", None, "tavily"), ("d", "c", ""), ("e", "b", "openai"))
         for name, previous, api in runs:
             assert await store.add(replace(follow_up(name, previous), api=api), MANY)
@@ -275,7 +288,10 @@ class ResearchJobStoreContract:
         assert (found.id, found.runs) == ("b", 2)
 
     async def test_threads_are_found_by_their_words(self, store: IResearchJobStore) -> None:
-        """Any question of a thread and its title are searched, whatever the case; signs of patterns are only signs."""
+        """Every question of a thread and its title are searched without regard to case.
+
+        Pattern characters have no special meaning.
+        """
         await store.add(new_job("a", "owner"), MANY)
         await store.add(follow_up("b", "a", query="Was kosten WÄRMEPUMPEN, 100% elektrisch?"), MANY)
         await store.add(follow_up("c", None, query="Сколько стоит_насос?"), MANY)
@@ -296,7 +312,9 @@ class ResearchJobStoreContract:
         }
 
     async def test_threads_are_found_by_the_words_of_their_answers(self, store: IResearchJobStore) -> None:
-        """Of runs that a worker has finished and of recorded ones; not in those of another owner, nor far into a long text."""
+        """Answers of finished background runs and of foreground runs are searched, up to a length, and only the
+        owner's.
+        """
         await store.add(new_job("a", "owner"), MANY)
         job = await claimed(store)
         await store.finish(job, "done", [event(1, "done", done("WÄRMEPUMPEN heat at −15 °C."))], PROGRESS)
@@ -309,8 +327,10 @@ class ResearchJobStoreContract:
         assert found == {"wärmepumpen HEAT": ["a"], "100% sure": ["b"], "0%s": [], "nothing": []}
         assert await store.threads("other", 10, None, "wärmepumpen") == ()
 
-    async def test_threads_show_how_well_their_newest_answer_holds(self, store: IResearchJobStore) -> None:
-        """A cell for each sentence and the counts; nothing for a run without an answer, or with one that was not checked."""
+    async def test_threads_show_the_verdicts_of_their_newest_answer(self, store: IResearchJobStore) -> None:
+        """The list has a cell for each sentence and the counts, and nothing for a run without an answer or without a
+        check.
+        """
         answer = done("One. Two. Three.", "supported", "unsupported")
         await store.record(new_job("a", "owner"), [event(1, "done", answer)], None, 0.0)
         await store.record(new_job("b", "owner"), [event(1, "done", done("One."))], None, 0.0)
@@ -324,7 +344,7 @@ class ResearchJobStoreContract:
         assert thread.evidence is None
 
     async def test_threads_show_an_answer_of_quotes_as_quotes(self, store: IResearchJobStore) -> None:
-        """The counts of sentences stay; the number of quoted sources says that no model chose them."""
+        """The counts of sentences are kept, and the number of quoted sources shows that no model selected them."""
         answer = json.loads(done("One. Two.", "supported", "supported"))
         answer["response"]["citations"][1]["source_index"] = 2
         answer["response"]["metadata"] = {"synthesizer": "extractive"}
@@ -333,7 +353,10 @@ class ResearchJobStoreContract:
         assert thread.evidence == AnswerEvidence(strip="▁▁", supported=2, sentences=2, quoted_sources=2)
 
     async def test_a_thread_is_renamed(self, store: IResearchJobStore) -> None:
-        """The title is found, the questions still are; later follow-ups keep it; another owner renames nothing."""
+        """The new title and the questions are found.
+
+        Later follow-ups keep the title, and another owner cannot change it.
+        """
         await store.add(new_job("a", "owner"), MANY)
         await store.add(follow_up("b", "a"), MANY)
         assert not await store.rename_thread("other", "a", "Mine")
@@ -344,7 +367,7 @@ class ResearchJobStoreContract:
         assert [thread.title for thread in await store.threads("owner", 10, None, "pumps")] == ["Heizung Ö"]
 
     async def test_a_thread_outlives_its_first_run(self, store: IResearchJobStore) -> None:
-        """It keeps its id, its title and its words when the run with this id is gone, and a run still joins it."""
+        """After its first run is gone, the thread keeps its id, its title and its words, and runs can still join it."""
         await store.add(new_job("a", "owner"), MANY)
         await store.add(follow_up("b", "a"), MANY)
         assert await store.delete("owner", "a")
@@ -372,8 +395,9 @@ class ResearchJobStoreContract:
         assert [thread.id for thread in await store.threads("other", 9)] == ["x"]
 
     async def test_equal_ids_of_two_owners_are_two_threads(self, store: IResearchJobStore) -> None:
-        """Clients choose the ids of their requests: what another owner stores under the same ids changes no count, no order,
-        no page and no search of this one.
+        """Clients choose the ids of their requests.
+
+        Runs of another owner with the same ids change no count, order, page or search.
         """
         for name in "abc":
             await store.add(new_job(name, "owner"), MANY)
@@ -398,7 +422,7 @@ class ResearchJobStoreContract:
         ]
 
     async def test_a_deleted_thread_is_gone(self, store: IResearchJobStore) -> None:
-        """All its runs with their events; other threads stay."""
+        """All its runs and events are removed, and other threads are kept."""
         await store.add(new_job("a", "owner"), MANY)
         await store.add(follow_up("b", "a"), MANY)
         await store.add(new_job("c", "owner"), MANY)
@@ -407,8 +431,8 @@ class ResearchJobStoreContract:
         assert [job.id for job in await store.page("owner", 10)] == ["c"]
         assert await store.thread("owner", "a") is None
 
-    async def test_quick_runs_and_reports_are_claimed_apart(self, store: IResearchJobStore) -> None:
-        """A worker that is full of reports still takes a quick question."""
+    async def test_quick_runs_and_reports_are_claimed_separately(self, store: IResearchJobStore) -> None:
+        """A worker that has enough reports still claims a quick question."""
         await store.add(NewResearchJob("a", ResearchRequest(query=QUESTION, depth="report")), MANY)
         await store.add(new_job("b"), MANY)
         quick = await store.claim("worker", LEASE_S, is_report=False)
@@ -420,7 +444,7 @@ class ResearchJobStoreContract:
         assert report.id == "a"
 
     async def test_only_selected_runs_are_claimed(self, store: IResearchJobStore) -> None:
-        """An id of another owner is another run."""
+        """A run of another owner with the same id is another run."""
         for name, owner in (("a", "owner"), ("b", "other"), ("b", "owner")):
             await store.add(new_job(name, owner), MANY)
         assert await store.claim("worker", LEASE_S, only=JobSelection("owner", ())) is None
@@ -433,7 +457,7 @@ class ResearchJobStoreContract:
         assert [(job.owner, job.id) for job in rest] == [("other", "b"), ("owner", "a")]
 
     async def test_what_was_submitted_is_claimed(self, store: IResearchJobStore) -> None:
-        """The request comes back as it was, with the fields that were set; a running research is claimed by nobody else."""
+        """The request is returned unchanged with the fields that were set, and a running research is not claimed again."""
         request = ResearchRequest(query=QUESTION, depth="report", urls=("https://example.org/a",), sources=("web",))
         assert await store.add(NewResearchJob("a", request, "owner", "label", HOOK), MANY)
         job = await claimed(store)
@@ -451,7 +475,7 @@ class ResearchJobStoreContract:
         assert await store.counts() == {"queued": 0, "running": 1}
 
     async def test_the_trace_of_the_request_is_stored(self, store: IResearchJobStore) -> None:
-        """The worker gets the traceparent of the request, also at a second attempt; without a trace it is empty."""
+        """The worker gets the traceparent of the request, also at a second attempt, or an empty text."""
         await store.add(replace(new_job("a"), traceparent=PARENT), MANY)
         await store.add(new_job("b"), MANY)
         await store.release(await claimed(store))
@@ -464,7 +488,7 @@ class ResearchJobStoreContract:
         assert [(await claimed(store)).id for _ in "abc"] == ["a", "b", "c"]
 
     async def test_a_full_queue_of_one_owner_does_not_delay_another(self, store: IResearchJobStore) -> None:
-        """The owner with the fewest running research runs comes first; those whose lease ran out do not count."""
+        """The owner with the fewest running runs comes first. Runs with an expired lease do not count."""
         for name in "abcde":
             await store.add(new_job(name, "greedy"), MANY)
         first = await claimed(store)
@@ -474,7 +498,7 @@ class ResearchJobStoreContract:
         assert [(await claimed(store)).id for _ in range(5)] == ["x", "b", "y", "c", "d"]
 
     async def test_parallel_workers_share_the_work(self, store: IResearchJobStore) -> None:
-        """However many workers claim at once, each research runs once."""
+        """Each run is executed once, however many workers claim at the same time."""
         for number in range(8):
             await store.add(new_job(f"job{number}"), MANY)
         found = await asyncio.gather(*(store.claim(f"worker{number}", LEASE_S) for number in range(12)))
@@ -484,17 +508,17 @@ class ResearchJobStoreContract:
         assert sorted(ids) == [f"job{number}" for number in range(8)]
 
     async def test_the_queue_of_an_owner_is_bounded(self, store: IResearchJobStore) -> None:
-        """Above the bound nothing is queued; the queue of another owner is not affected."""
+        """Above the limit nothing is queued. The queue of another owner is not affected."""
         assert await store.add(new_job("a", "one"), 1)
         assert not await store.add(new_job("b", "one"), 1)
         assert await store.get("one", "b") is None
         assert await store.add(new_job("c", "two"), 1)
-        again = await store.add(new_job("a", "one"), 1)  # a request that is repeated finds its run
+        again = await store.add(new_job("a", "one"), 1)  # a repeated request finds its run
         assert again is not None
         assert again.id == "a"
 
     async def test_an_owner_sees_only_what_is_theirs(self, store: IResearchJobStore) -> None:
-        """The same id may exist for two owners; neither can see, follow or cancel that of the other."""
+        """Two owners may use the same id. Neither can see, follow or cancel the other's run."""
         await store.add(new_job("a", "one"), MANY)
         await store.add(new_job("a", "two"), MANY)
         assert await store.cancel("two", "a", event(0, "failed", PROBLEM))
@@ -506,7 +530,7 @@ class ResearchJobStoreContract:
         assert await store.events("three", "a", 0, 10) is None
 
     async def test_pages(self, store: IResearchJobStore) -> None:
-        """The newest is first, and `before` goes on after a research."""
+        """The newest run comes first, and `before` continues after a run."""
         for name in "abcde":
             await store.add(new_job(name, "me"), MANY)
         await store.add(new_job("z", "you"), MANY)
@@ -514,8 +538,8 @@ class ResearchJobStoreContract:
         assert [job.id for job in await store.page("me", 9, before="d")] == ["c", "b", "a"]
         assert await store.page("me", 9, before="z") == ()
 
-    async def test_a_list_goes_on_behind_a_removed_entry(self, store: IResearchJobStore, elapse: Elapse) -> None:
-        """By its time: the runs and threads before it come next. An id alone says nothing about where it was."""
+    async def test_a_list_continues_after_a_removed_entry(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """The list continues by the entry's time. An id alone has no position."""
         for name in "abcd":
             await store.add(new_job(name, "me"), MANY)
             await elapse(1)
@@ -529,7 +553,7 @@ class ResearchJobStoreContract:
         assert await store.page("you", 9, before=cursors["b"]) == ()
 
     async def test_events_are_read_in_pages(self, store: IResearchJobStore) -> None:
-        """Each event has its number and its data; the last page says so."""
+        """Each event has its number and its data, and the last page is marked."""
         await store.add(new_job("a"), MANY)
         job = await claimed(store)
         await store.append(job, [event(1, "started"), event(2)], PROGRESS)
@@ -549,8 +573,8 @@ class ResearchJobStoreContract:
         assert ended.progress == PROGRESS
         assert ended.finished_at is not None
 
-    async def test_a_lease_runs_out(self, store: IResearchJobStore, elapse: Elapse) -> None:
-        """A research run whose worker vanished is claimed again, with its last number; the old worker can write nothing."""
+    async def test_a_lease_expires(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """A run whose worker vanished is claimed again with its last number, and the old worker can write nothing."""
         await store.add(new_job("a"), MANY)
         old = await claimed(store, "old")
         await store.append(old, [event(1)], PROGRESS)
@@ -578,8 +602,9 @@ class ResearchJobStoreContract:
     async def test_a_vanished_worker_counts_until_the_run_stores_a_finished_item(
         self, store: IResearchJobStore, elapse: Elapse
     ) -> None:
-        """Each lease that runs out counts before the next attempt begins. `clear_unclean_ends` sets the count to 0, events do
-        not, and a worker without the lease may not.
+        """Each expired lease counts before the next attempt begins.
+
+        `clear_unclean_ends` resets the count, but events do not, and a worker without the lease may not.
         """
         await store.add(new_job("a"), MANY)
         first = await claimed(store, "first")
@@ -597,10 +622,13 @@ class ResearchJobStoreContract:
         await elapse(LEASE_S + 1)
         fourth = await claimed(store, "fourth")
         assert (fourth.unclean_ends, fourth.is_given_up) == (MAX_UNCLEAN_ENDS, True)
-        assert fourth.attempts == 3  # it is claimed to be failed, and not started
+        assert fourth.attempts == 3  # the run is claimed to be failed, not to be executed
 
     async def test_a_worker_that_stops_is_no_unclean_end(self, store: IResearchJobStore, elapse: Elapse) -> None:
-        """A run that was released is as before, however often and for how long it then waits. It stays given up, too."""
+        """Releasing a run does not change its count, however often and however long it waits.
+
+        A given-up run stays given up.
+        """
         await store.add(new_job("a"), MANY)
         for _ in range(MAX_UNCLEAN_ENDS + 1):
             job = await claimed(store)
@@ -616,7 +644,7 @@ class ResearchJobStoreContract:
             await store.release(job)
 
     async def test_suspects_are_left_to_others(self, store: IResearchJobStore, elapse: Elapse) -> None:
-        """A worker that runs a suspect claims no other one, but runs that are new, and those that are given up."""
+        """A worker that executes a suspect claims no other suspect, but claims new and given-up runs."""
         for name in "ab":
             await store.add(new_job(name), MANY)
         await claimed(store)
@@ -634,8 +662,10 @@ class ResearchJobStoreContract:
         assert ids == ["a", "c"]
         assert (await claimed(store)).id == "b"
 
-    async def test_a_worker_does_not_claim_what_it_has(self, store: IResearchJobStore, elapse: Elapse) -> None:
-        """If the clock was set, it renews its lease and goes on; another worker may claim the run before that."""
+    async def test_a_worker_does_not_claim_its_own_run(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """If the clock was changed, the worker renews its lease and continues, unless another worker claims the run
+        first.
+        """
         for name in "ab":
             await store.add(new_job(name), MANY)
         one = await claimed(store, "one")
@@ -649,9 +679,10 @@ class ResearchJobStoreContract:
         await elapse(2 * LEASE_S)
         assert (await claimed(store, "third")).id == "a"
 
-    async def test_a_clock_that_was_wrong_strands_nothing(self, store: IResearchJobStore, elapse: Elapse) -> None:
-        """A lease further away than its length has expired, and a webhook further away than the longest delay is due. A
-        step back of a few seconds takes nobody's lease.
+    async def test_a_wrong_clock_blocks_nothing(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """A lease beyond its maximal length has expired, and a webhook beyond the longest delay is due.
+
+        A clock step back of a few seconds expires no lease.
         """
         await store.add(new_job("a", webhook=HOOK), MANY)
         old = await claimed(store)
@@ -664,8 +695,8 @@ class ResearchJobStoreContract:
         await elapse(-3 * DAY_S)
         assert await store.claim_webhook(LEASE_S) is not None
 
-    async def test_what_is_released_is_queued_again(self, store: IResearchJobStore) -> None:
-        """A worker that stops gives the research back at once, and the attempt does not count."""
+    async def test_a_released_run_is_queued_again(self, store: IResearchJobStore) -> None:
+        """A stopping worker releases the run at once, and the attempt does not count."""
         await store.add(new_job("a"), MANY)
         await store.add(new_job("b"), MANY)
         await store.release(await claimed(store))
@@ -673,7 +704,7 @@ class ResearchJobStoreContract:
         assert (again.id, again.attempts) == ("a", 1)
 
     async def test_cancelled(self, store: IResearchJobStore) -> None:
-        """A cancelled research ends with the given event, is claimed by nobody, and its worker has lost it."""
+        """A cancelled run ends with the given event, is not claimed, and its worker has lost it."""
         await store.add(new_job("a", webhook=HOOK), MANY)
         job = await claimed(store)
         await store.append(job, [event(1)], PROGRESS)
@@ -687,7 +718,7 @@ class ResearchJobStoreContract:
         assert await store.claim_webhook(LEASE_S) is None
 
     async def test_cancelled_with_several_events(self, store: IResearchJobStore) -> None:
-        """They follow those of the run in their order, and the last one ends it."""
+        """The events follow those of the run in order, and the last one ends it."""
         await store.add(new_job("a"), MANY)
         await store.append(await claimed(store), [event(1)], PROGRESS)
         assert await store.cancel("", "a", event(0, "verified"), event(0, "failed", PROBLEM))
@@ -698,8 +729,8 @@ class ResearchJobStoreContract:
         assert found is not None
         assert (found.status, found.problem) == ("cancelled", {"code": "timeout"})
 
-    async def test_what_has_ended_is_not_cancelled(self, store: IResearchJobStore) -> None:
-        """A finished research stays as it is."""
+    async def test_an_ended_run_is_not_cancelled(self, store: IResearchJobStore) -> None:
+        """A finished run is unchanged."""
         await store.add(new_job("a"), MANY)
         await store.finish(await claimed(store), "failed", [event(1, "failed", PROBLEM)], PROGRESS)
         assert await store.cancel("", "a", event(0, "failed", "{}"))
@@ -707,9 +738,10 @@ class ResearchJobStoreContract:
         assert found is not None
         assert (found.status, found.problem) == ("failed", {"code": "timeout"})
 
-    async def test_a_finish_is_asked_for(self, store: IResearchJobStore, elapse: Elapse) -> None:
-        """The worker of an open run hears of it when it renews its lease, and so does the worker of a later attempt. Asked
-        again it changes nothing; a run that has ended, an unknown one and that of another owner cannot be asked.
+    async def test_an_early_finish_is_requested(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """The worker of an open run, or of its next attempt, learns of the request when it renews its lease.
+
+        A repeated request changes nothing. An ended run, an unknown run and a run of another owner are refused.
         """
         await store.add(new_job("a", "owner"), MANY)
         await store.add(new_job("b", "owner"), MANY)
@@ -734,7 +766,7 @@ class ResearchJobStoreContract:
         assert not await store.ask_finish("owner", "a")
 
     async def test_sources(self, store: IResearchJobStore) -> None:
-        """The texts of the sources are stored under the research; a later attempt replaces them."""
+        """The source texts are stored with the run, and a later attempt replaces them."""
         await store.add(new_job("a", "me"), MANY)
         job = await claimed(store)
         for text in ("old", "new é \u0000 😀"):
@@ -746,7 +778,7 @@ class ResearchJobStoreContract:
         assert await store.sources("you", "a") is None
 
     async def test_first_attempts_come_before_retries(self, store: IResearchJobStore, elapse: Elapse) -> None:
-        """A receiver that hangs does not delay the message to another one."""
+        """A hanging receiver does not delay messages to other receivers."""
         for name in "ab":
             await store.add(new_job(name, webhook=HOOK), MANY)
             await store.finish(await claimed(store), "done", [event(1, "done")], PROGRESS)
@@ -757,7 +789,9 @@ class ResearchJobStoreContract:
         assert [delivery and delivery.job.id for delivery in found] == ["b", "a"]
 
     async def test_a_webhook_is_delivered(self, store: IResearchJobStore, elapse: Elapse) -> None:
-        """It is due when the research ends, again after the delay of a failed attempt or a crash, and no more once settled."""
+        """The webhook is due when the run ends, and again after the delay of a failed attempt or after a crash, until
+        it is settled.
+        """
         await store.add(new_job("a", webhook=HOOK), MANY)
         job = await claimed(store)
         assert await store.claim_webhook(LEASE_S) is None
@@ -771,7 +805,7 @@ class ResearchJobStoreContract:
         second = await store.claim_webhook(LEASE_S)
         assert second is not None
         assert second.attempt == 2
-        await store.settle_webhook(first, "failed")  # too late, without effect
+        await store.settle_webhook(first, "failed")  # too late, so without effect
         await store.settle_webhook(second, "pending", LEASE_S * 2)
         await elapse(LEASE_S * 3 / 2)
         assert await store.claim_webhook(LEASE_S) is None
@@ -787,7 +821,10 @@ class ResearchJobStoreContract:
         assert (found.webhook.status, found.webhook.attempts) == ("delivered", 3)
 
     async def test_old_researches_are_removed(self, store: IResearchJobStore, elapse: Elapse) -> None:
-        """What ended before the time to live is gone with its events and sources; what runs or waits stays."""
+        """Runs that ended before the time to live are removed with their events and sources.
+
+        Running and waiting runs are kept.
+        """
         for name in "ab":
             await store.add(new_job(name), MANY)
         job = await claimed(store)

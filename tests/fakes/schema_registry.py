@@ -52,13 +52,13 @@ class SchemaRegistryContract:
     """
 
     async def test_unknown_subject_has_no_schema_and_accepts_any(self, registry: ISchemaRegistry) -> None:
-        """To ask registers nothing."""
+        """The check registers nothing."""
         for _ in range(2):
             assert await registry.find(SUBJECTS[0], FIRST) is None
             assert await registry.is_compatible(SUBJECTS[0], FIRST)
 
     async def test_schema_has_one_id(self, registry: ISchemaRegistry) -> None:
-        """That of its first registration, whatever is registered after it."""
+        """The id is that of its first registration, whatever is registered later."""
         first = await registry.register(SUBJECTS[0], FIRST)
         second = await registry.register(SUBJECTS[0], SECOND)
         assert first != second
@@ -67,7 +67,7 @@ class SchemaRegistryContract:
             assert await registry.register(SUBJECTS[0], schema) == number
 
     async def test_subjects_are_independent(self, registry: ISchemaRegistry) -> None:
-        """Whatever characters their names have."""
+        """Names of subjects may contain any characters."""
         for position, subject in enumerate(SUBJECTS):
             await registry.register(subject, FIRST)
             for other in SUBJECTS[position + 1 :]:
@@ -77,7 +77,7 @@ class SchemaRegistryContract:
     async def test_incompatible_version_is_refused(
         self, registry: ISchemaRegistry, refuse: Callable[[str], None]
     ) -> None:
-        """The check says so before, and nothing is registered; the known version stays what it is."""
+        """The check reports the conflict, nothing is registered, and the known version is unchanged."""
         first = await registry.register(SUBJECTS[0], FIRST)
         refuse(SUBJECTS[0])
         assert not await registry.is_compatible(SUBJECTS[0], SECOND)
@@ -86,7 +86,7 @@ class SchemaRegistryContract:
         assert await registry.register(SUBJECTS[0], FIRST) == first
 
     async def test_failure_is_never_a_missing_schema(self, registry: ISchemaRegistry, fail: Callable[[], None]) -> None:
-        """Else a worker would register what is registered, or call a schema compatible that nobody has checked."""
+        """Otherwise a worker would register a schema again, or call an unchecked schema compatible."""
         await registry.register(SUBJECTS[0], FIRST)
         fail()
         for call in (registry.find, registry.register, registry.is_compatible):

@@ -13,7 +13,10 @@ from shared.exceptions import AppException
 
 
 class FakeSentenceEncoder(ISentenceEncoder):
-    """Gives each sentence what `closeness(question, sentence)` returns. `error` is raised instead; `asked` has the questions."""
+    """Returns `closeness(question, sentence)` for each sentence.
+
+    `error` is raised instead, and `asked` records the questions.
+    """
 
     name = "sentences"
 
@@ -44,16 +47,16 @@ class SentenceEncoderContract:
     QUESTION = "How long does a session token stay valid?"
     SENTENCES: Sequence[str] = ("The session token expires after one hour.", "The bakery opens at six.")
 
-    async def test_the_sentence_about_the_question_is_nearer(self, encoder: ISentenceEncoder) -> None:
+    async def test_the_sentence_about_the_question_is_closer(self, encoder: ISentenceEncoder) -> None:
         near, far = await encoder.measure_closeness(self.QUESTION, self.SENTENCES)
         assert -1 <= far < near <= 1.001
         turned = await encoder.measure_closeness(self.QUESTION, self.SENTENCES[::-1])
         assert turned == pytest.approx([far, near], abs=1e-4)
 
-    async def test_nothing_is_near_without_sentences(self, encoder: ISentenceEncoder) -> None:
+    async def test_no_sentences_have_no_closeness(self, encoder: ISentenceEncoder) -> None:
         assert await encoder.measure_closeness(self.QUESTION, []) == []
 
-    async def test_hostile_texts_have_a_number_too(self, encoder: ISentenceEncoder) -> None:
+    async def test_hostile_texts_have_a_closeness(self, encoder: ISentenceEncoder) -> None:
         texts = [
             "",
             "\x00\ud800",

@@ -12,7 +12,7 @@ _DAY, _NEXT_DAY = "2026-01-31", "2026-02-01"
 class SpendingStoreContract:
     """Subclass it and add these fixtures.
 
-    `store`: an empty ISpendingStore · `second`: another one of the same sums, as another process has it.
+    `store`: an empty ISpendingStore · `second`: another store with the same sums, as in another process.
     """
 
     async def test_sums_start_at_zero(self, store: ISpendingStore) -> None:
@@ -38,8 +38,8 @@ class SpendingStoreContract:
         assert await store.add(_DAY, {"all": 0.0}, {}) == {"all": 5.0}
 
     async def test_a_lost_sum_is_raised_to_what_was_seen(self, store: ISpendingStore, second: ISpendingStore) -> None:
-        """A caller that has seen more than the store has puts it back, by adding and by reading, and others see it then. Two
-        callers that have seen the same sum do not put it back twice. A lower sum changes nothing.
+        """A caller that has seen a higher sum than the store restores it when it adds or reads, and other processes
+        then see it. Two callers that have seen the same sum do not restore it twice. A lower sum changes nothing.
         """
         assert await store.add(_DAY, {"all": 0.5}, {"all": 2.25}) == {"all": 2.75}
         assert await second.add(_DAY, {"all": 0.5}, {"all": 2.25}) == {"all": 3.25}

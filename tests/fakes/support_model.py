@@ -73,25 +73,25 @@ class SupportModelContract:
 
     @pytest.mark.parametrize("is_english", [True, False])
     async def test_each_pair_has_a_number_in_its_place(self, model: ISupportModel, is_english: bool) -> None:
-        """English may also come from where the language is not known."""
+        """English text may be scored with `is_english` false, if its language is unknown."""
         first, second = await model.score(self.PAIRS, is_english=is_english)
         assert first > second
         turned = await model.score([self.PAIRS[1], self.PAIRS[0], self.PAIRS[1]], is_english=is_english)
         assert turned == pytest.approx([second, first, second])
 
     @pytest.mark.parametrize("is_english", [True, False])
-    async def test_the_two_questions_have_scores_of_their_own(self, model: ISupportModel, is_english: bool) -> None:
-        """The same pair may be asked for support and for an answer, in any order."""
+    async def test_the_two_questions_have_separate_scores(self, model: ISupportModel, is_english: bool) -> None:
+        """The same pair can be scored for support and for an answer, in any order."""
         supports = await model.score(self.PAIRS, is_english=is_english)
         answers = await model.score_answers(self.PAIRS, is_english=is_english)
         assert supports != pytest.approx(answers)
         assert await model.score(self.PAIRS, is_english=is_english) == pytest.approx(supports)
 
-    async def test_nothing_is_asked_about_no_pairs(self, model: ISupportModel) -> None:
+    async def test_no_pairs_have_no_scores(self, model: ISupportModel) -> None:
         assert await model.score([]) == await model.score_answers([]) == await model.score([], is_english=False) == []
 
     @pytest.mark.parametrize("is_english", [True, False])
-    async def test_hostile_texts_have_a_number_too(self, model: ISupportModel, is_english: bool) -> None:
+    async def test_hostile_texts_have_a_score(self, model: ISupportModel, is_english: bool) -> None:
         texts = ["", "\x00\ud800", "a" * 300_000, "\u202e" * 300, "[SEP] [CLS] [MASK]", "鹿" * 5000, "word " * 100_000]
         pairs = [(text, other) for text in texts for other in (texts[0], text)]
         scores = await model.score(pairs, is_english=is_english)

@@ -27,7 +27,7 @@ _TRACEPARENT = re.compile("00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 
 
 class EndedSpan(NamedTuple):
-    """What a test reads of a span. `parent` and `links` are ids of spans; "" without a parent."""
+    """The recorded data of a span. `parent` and `links` are span ids, and `parent` may be ""."""
 
     name: str
     trace_id: str
@@ -38,7 +38,7 @@ class EndedSpan(NamedTuple):
 
 
 class MemoryTracer(ITracer):
-    """`ended` has the spans in the order of their ends."""
+    """`ended` has the spans in the order in which they ended."""
 
     def __init__(self) -> None:
         self.ended: list[EndedSpan] = []
@@ -105,7 +105,7 @@ class _MemorySpan(ISpan):
 
 @contextmanager
 def tracing() -> Iterator[list[EndedSpan]]:
-    """The block runs in a trace. Its ended spans, without the one around the block."""
+    """Run the block in a trace, and yield its ended spans without the root span."""
     tracer = MemoryTracer()
     with running(tracer.start(REQUEST_SPAN, "root", {})):
         yield tracer.ended
@@ -120,7 +120,7 @@ class TracerContract:
     `tracer`: an ITracer that samples everything · `ended`: returns its ended spans, in the order of their ends.
     """
 
-    async def test_a_trace_goes_on(self, tracer: ITracer, ended: ReadSpans) -> None:
+    async def test_a_trace_is_continued(self, tracer: ITracer, ended: ReadSpans) -> None:
         """A span with the headers of another process is its child; its own headers name it as the parent."""
         span = tracer.start(REQUEST_SPAN, "GET", {"traceparent": PARENT})
         sent = span.headers()["traceparent"]
@@ -141,7 +141,7 @@ class TracerContract:
         assert not alone.parent
 
     async def test_concurrent_tasks_have_their_own_parents(self, tracer: ITracer, ended: ReadSpans) -> None:
-        """An operation is a child of the one that started its task, whatever runs at the same time."""
+        """An operation is a child of the operation that started its task, whatever runs concurrently."""
 
         async def search(name: str) -> None:
             with traced(UPSTREAM_SPAN, f"search {name}") as operation:
@@ -185,8 +185,8 @@ class TracerContract:
         assert spans["search fake"].parent == spans["search"].span_id
         assert len(spans) == 4
 
-    async def test_a_stream_runs_only_while_it_makes_items(self, tracer: ITracer, ended: ReadSpans) -> None:
-        """What the reader of a stream does between two items is not a child of the stream."""
+    async def test_a_stream_span_covers_only_its_own_work(self, tracer: ITracer, ended: ReadSpans) -> None:
+        """Work of the stream's reader between two items is not a child of the stream."""
         made: list[str] = []
 
         async def numbers() -> AsyncGenerator[int, None]:
@@ -206,7 +206,7 @@ class TracerContract:
         assert {traceparent.split("-")[2] for traceparent in made} == {spans["stream"].span_id}
 
     async def test_calls_of_databases(self, tracer: ITracer, ended: ReadSpans) -> None:
-        """They have the name of the system and of the operation; the result of a driver's error is its class."""
+        """The spans have the name of the system and of the operation. The result of a driver's error is its class."""
         with database_call("redis", "GET"):  # without a trace nothing is recorded
             pass
         root = tracer.start(REQUEST_SPAN, "root", {})

@@ -83,15 +83,16 @@ def ids(watches: Sequence[dtos.Watch]) -> list[str]:
 class WatchStoreContract:
     """Subclass it and add these fixtures.
 
-    `store`: an empty IWatchStore whose time is `clock` · `second`: another one of the same watches, as another process has it.
+    `store`: an empty IWatchStore whose time is `clock` · `second`: another store with the same watches, as in another
+    process.
     """
 
     @pytest.fixture
     def clock(self) -> Clock:
         return Clock()
 
-    async def test_nothing_is_stored_at_first(self, store: IWatchStore) -> None:
-        """An unknown watch is not found, whatever is asked."""
+    async def test_an_empty_store(self, store: IWatchStore) -> None:
+        """Any call about an unknown watch finds nothing."""
         assert await store.claim("t", LEASE_S) is None
         assert await store.get("", "a") is None
         assert await store.page("", MANY) == ()
@@ -101,7 +102,7 @@ class WatchStoreContract:
         assert await store.count() == {"active": 0, "paused": 0}
 
     async def test_a_new_watch_is_due_now(self, store: IWatchStore, clock: Clock) -> None:
-        """Its owner sees it as it was stored."""
+        """Its owner reads it unchanged."""
         added = await store.add(new_watch("a", max_cost_usd=2.5), MANY)
         now = datetime.fromtimestamp(clock.now, UTC)
         assert added == dtos.Watch(
@@ -121,15 +122,15 @@ class WatchStoreContract:
         assert (claimed.webhook, claimed.label, claimed.created_at) == ("https://hook.example.com", "key", clock.now)
 
     async def test_a_watch_belongs_to_its_owner(self, store: IWatchStore) -> None:
-        """Others neither see nor change it, and may use its id."""
+        """Other owners can neither see nor change it, and may use its id."""
         await store.add(new_watch("a", "alice"), MANY)
         assert await store.get("bob", "a") is None
         assert await store.remove("bob", "a") is await store.run_now("bob", "a") is False
         assert await store.add(new_watch("a", "bob"), MANY) is not None
         assert ids(await store.page("alice", MANY)) == ["a"]
 
-    async def test_an_owner_has_a_number_of_watches(self, store: IWatchStore) -> None:
-        """Adding one again stores nothing, and is no refusal."""
+    async def test_the_number_of_watches_of_an_owner_is_limited(self, store: IWatchStore) -> None:
+        """Adding an existing watch again stores nothing and is not refused."""
         assert await store.add(new_watch("a", "alice"), 1) is not None
         assert await store.add(new_watch("b", "alice"), 1) is None
         assert await store.add(new_watch("a", "alice"), 1) is not None
@@ -141,8 +142,8 @@ class WatchStoreContract:
         assert ids(await store.page("", 2)) == ["c", "b"]
         assert ids(await store.page("", 2, before="b")) == ["a"]
 
-    async def test_a_list_goes_on_behind_a_removed_watch(self, store: IWatchStore, clock: Clock) -> None:
-        """By its time. An id alone says nothing about where it was."""
+    async def test_a_list_continues_after_a_removed_watch(self, store: IWatchStore, clock: Clock) -> None:
+        """The list continues by the watch's time. An id alone has no position."""
         for watch_id in "abc":
             await store.add(new_watch(watch_id), MANY)
             clock.now += 1
@@ -152,7 +153,10 @@ class WatchStoreContract:
         assert await store.page("", 2, before=last.id) == ()
 
     async def test_a_watch_is_claimed_once(self, store: IWatchStore, second: IWatchStore, clock: Clock) -> None:
-        """Until its lease ends. A new worker asks nothing twice: it gets the same run with the same id."""
+        """The watch is not claimed again until its lease ends.
+
+        A new worker then continues the same run with the same id.
+        """
         await store.add(new_watch("a"), MANY)
         first = await claim(store, "one")
         assert await second.claim("two", LEASE_S) is None
@@ -175,7 +179,7 @@ class WatchStoreContract:
     async def test_a_time_planned_by_a_clock_that_was_ahead_does_not_count(
         self, store: IWatchStore, clock: Clock
     ) -> None:
-        """The watch is due at once when the clock is right again. A time within one interval is waited for."""
+        """The watch is due as soon as the clock is right again. A time within one interval is kept."""
         await store.add(new_watch("a"), MANY)
         clock.now += 100 * DAY
         await finish(store, await claim(store))
@@ -186,7 +190,7 @@ class WatchStoreContract:
         assert await store.claim("t", LEASE_S) is None
 
     async def test_only_selected_watches_are_claimed(self, store: IWatchStore) -> None:
-        """An id of another owner is another watch."""
+        """A watch of another owner with the same id is another watch."""
         for watch_id, owner in (("a", "alice"), ("b", "alice"), ("c", "alice"), ("b", "bob")):
             await store.add(new_watch(watch_id, owner), MANY)
         assert await store.claim("t", LEASE_S, WatchSelection(("alice",), ())) is None
@@ -217,7 +221,7 @@ class WatchStoreContract:
         assert await store.count(WatchSelection(("alice", "carol"))) == {"active": 1, "paused": 1}
         assert await store.count(WatchSelection(())) == {"active": 0, "paused": 0}
 
-    async def test_a_question_that_could_not_be_asked_is_not_marked(self, store: IWatchStore, clock: Clock) -> None:
+    async def test_a_question_that_was_not_asked_is_not_marked(self, store: IWatchStore, clock: Clock) -> None:
         await store.add(new_watch("a"), MANY)
         await store.wait(await claim(store), 5.0, is_asked=False)
         assert await store.claim("t", LEASE_S) is None
@@ -225,7 +229,7 @@ class WatchStoreContract:
         assert not (await claim(store)).is_asked
 
     async def test_the_newest_runs_keep_their_facts(self, store: IWatchStore, clock: Clock) -> None:
-        """The earlier runs stay without them."""
+        """Earlier runs are kept without their facts."""
         await store.add(new_watch("a"), MANY)
         facts = (dtos.LedgerFact(quote="12", url="https://a.example"),)
         for number in range(1, KEPT_FACTS + 3):
@@ -236,8 +240,8 @@ class WatchStoreContract:
         assert [run.facts for run in runs] == [facts] * KEPT_FACTS + [()] * 2
         assert (runs[-1].number, runs[-1].cost_usd) == (1, 0.5)
 
-    async def test_a_run_is_looked_at_again(self, store: IWatchStore, second: IWatchStore, clock: Clock) -> None:
-        """After the question was asked, any worker goes on with the same run."""
+    async def test_a_run_is_polled_again(self, store: IWatchStore, second: IWatchStore, clock: Clock) -> None:
+        """After the question was asked, any worker continues the same run."""
         await store.add(new_watch("a"), MANY)
         asked = await claim(store)
         assert not (await watch_of(store)).is_running
@@ -251,7 +255,7 @@ class WatchStoreContract:
         assert not (await watch_of(store)).is_running
 
     async def test_a_finished_run_is_stored_with_its_changes(self, store: IWatchStore, clock: Clock) -> None:
-        """All runs and changes stay, and the next run has another id."""
+        """All runs and changes are kept, and the next run has another id."""
         await store.add(new_watch("a"), MANY)
         first = await claim(store)
         assert await store.get_reading(first) is None
@@ -276,9 +280,7 @@ class WatchStoreContract:
         assert (watch.runs, watch.changes, watch.cost_usd) == (2, 3, 0.75)
         assert watch.last_run_at == found[0].at == datetime.fromtimestamp(clock.now, UTC)
 
-    async def test_a_failed_run_keeps_what_the_next_one_is_compared_with(
-        self, store: IWatchStore, clock: Clock
-    ) -> None:
+    async def test_a_failed_run_keeps_the_baseline_of_the_next_one(self, store: IWatchStore, clock: Clock) -> None:
         await store.add(new_watch("a"), MANY)
         reading = dtos.WatchReading(at=AT, language="en")
         await finish(store, await claim(store), reading=reading)
@@ -297,7 +299,7 @@ class WatchStoreContract:
         assert good.problem is None
 
     async def test_a_paused_watch_waits_for_its_owner(self, store: IWatchStore, clock: Clock) -> None:
-        """A run that the owner asks for clears the refusals."""
+        """A run requested by the owner resets the refusals."""
         await store.add(new_watch("a"), MANY)
         await finish(store, await claim(store), following=dtos.NextRun(DAY, 3, "refused"))
         clock.now += 2 * DAY
@@ -310,7 +312,7 @@ class WatchStoreContract:
         assert (await claim(store)).refusals == 0
 
     async def test_no_run_moves_the_schedule(self, store: IWatchStore, clock: Clock) -> None:
-        """Neither one that failed nor one that its owner asked for: a worker plans from when the watch was added."""
+        """Neither a failed run nor a requested run moves the schedule, which is counted from the creation of the watch."""
         began = clock.now
         await store.add(new_watch("a"), MANY)
         await finish(store, await claim(store), status="failed", following=dtos.NextRun(900.0, 1))
@@ -321,7 +323,7 @@ class WatchStoreContract:
         assert (await claim(store)).created_at == began
 
     async def test_costs_count_for_a_number_of_days(self, store: IWatchStore, clock: Clock) -> None:
-        """The list shows the same sum as a worker gets, and the time of the last run, whatever it cost."""
+        """The list has the same sum as a worker gets, and the time of the last run, whatever its cost."""
         await store.add(new_watch("a"), MANY)
         await store.add(new_watch("b"), MANY)
         only = WatchSelection(("",), ("a",))
@@ -344,14 +346,14 @@ class WatchStoreContract:
             shown.append((days, watch.cost_usd))
         assert shown == [(40, 0.75), (49, 0.75), (50, 0.25), (59, 0.25), (60, 0.0), (70, 0.0)]
 
-    async def test_the_watch_that_is_due_longest_comes_first(self, store: IWatchStore, clock: Clock) -> None:
+    async def test_the_most_overdue_watch_comes_first(self, store: IWatchStore, clock: Clock) -> None:
         for watch_id in "ab":
             await store.add(new_watch(watch_id), MANY)
             clock.now += 1
         assert [(await claim(store, token)).id for token in "xy"] == ["a", "b"]
 
     async def test_a_notice_is_stored_with_its_run(self, store: IWatchStore, second: IWatchStore, clock: Clock) -> None:
-        """One worker claims it, with the changes of its run alone, and it keeps its id at each attempt."""
+        """One worker claims the notice with only the changes of its run, and it keeps its id at each attempt."""
         await store.add(new_watch("a"), MANY)
         await finish(store, await claim(store), change("12"))
         clock.now += DAY
@@ -372,10 +374,10 @@ class WatchStoreContract:
         assert await store.claim_notice(LEASE_S, ALL) is None
         assert (await watch_of(store)).undelivered == 0
 
-    async def test_a_notice_of_a_worker_that_vanished_is_sent_by_another(
+    async def test_a_notice_of_a_vanished_worker_is_sent_by_another(
         self, store: IWatchStore, second: IWatchStore, clock: Clock
     ) -> None:
-        """What the first one records later counts no longer."""
+        """Later results of the first worker are ignored."""
         await store.add(new_watch("a"), MANY)
         await finish(store, await claim(store), change("12"), notices=["webhook", "mail"])
         vanished, other = await claim_notice(store), await claim_notice(store)
@@ -403,7 +405,7 @@ class WatchStoreContract:
         assert await store.claim_notice(LEASE_S, ALL) is None
 
     async def test_a_removed_watch_leaves_nothing(self, store: IWatchStore, second: IWatchStore) -> None:
-        """A worker that has claimed it writes nothing more, and a new watch of this id begins anew."""
+        """A worker that has claimed it writes nothing more, and a new watch with this id starts from the beginning."""
         await store.add(new_watch("a"), MANY)
         await finish(store, await claim(store), change("11"), following=dtos.NextRun(0.0), notices=["webhook"])
         claimed = await claim(store)
