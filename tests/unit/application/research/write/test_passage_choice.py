@@ -68,7 +68,7 @@ async def test_the_model_reads_the_best_passages_of_the_languages_that_it_knows(
 
 
 async def test_words_decide_if_a_model_fails_or_is_late() -> None:
-    """The answer says so."""
+    """The entry `sentences` of `degraded` gives the reason."""
     failing, late = FakeSupportModel(error=SupportModelError("install it")), FakeSupportModel()
     late.may_score.clear()
     for passages, reason in (
