@@ -299,7 +299,7 @@ REPEATED = [
     "\t",
 ]
 PIECE_CHARS = 5  # in one chunk of a stream
-SMALL, TIMES = 2_000, 10  # characters, and the factor of growth
+SMALL, TIMES = 4_000, 10  # more than one chunk of a document, in characters, and the factor of growth
 FRAMES = ("{}x", "[x]: {} x|")  # at the beginning of a line, and after a possible definition
 
 
