@@ -18,13 +18,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 import pytest_asyncio
 from scripts.client_table import CLIENTS, CLIENTS_DIR, ENVIRONMENTS, NODE, ROOT, Client, record
 from tests.support.chat_server import DONE, chunk, completion, usage_chunk
 from tests.support.forked_command import forked
 from tests.support.loopback_upstream import Exchange, json_reply, reply, serving
+from tests.support.patient_command import CHECK_LIMITS, patient
 from tests.support.server_process import SERVE, START_S, until
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
@@ -161,24 +161,9 @@ async def served(folder: Path, upstream_url: str, **settings: str) -> AsyncItera
         **settings,
     }
     log = folder / "server.log"
-    async with forked(SERVE, env, log):
+    async with forked(SERVE, env, log, patient(CHECK_LIMITS)):
         found = await until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()), START_S)
         yield found[0]
-
-
-async def let_checks_begin(url: str) -> None:
-    """Wait until the server checks answers in time.
-
-    It loads a model for the first check, and clients wait only briefly.
-    """
-    asked = f"[1] asyncio https://example.org/asyncio\n{SENTENCE}\n\nWhat is asyncio?"
-    body = {"model": "openai/fake-1", "messages": [{"role": "user", "content": asked}]}
-    headers = {"Authorization": f"Bearer {KEY}", "X-Verify": "annotate"}
-    evidence = ""
-    async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=START_S) as client, asyncio.timeout(START_S):
-        while "unchecked=0" not in evidence:
-            response = await client.post("/v1/chat/completions", json=body)
-            evidence = response.raise_for_status().headers["x-evidence"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -188,12 +173,10 @@ async def variables(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[d
     async with AsyncExitStack() as stack:
         url = (await stack.enter_async_context(serving(upstream))).url
         keys = {"LLM_PLATFORM_API_KEYS": KEY, "SEARCH_PROVIDERS": "searxng", "SEARXNG_URL": url}
-        checked_url = await stack.enter_async_context(served(folder / "keys", url, **keys, **NO_LIMITS))
-        await let_checks_begin(checked_url)
         yield {
             "CHECKED_KEY": KEY,
             "CHECKED_PAGE_URL": f"{url}/page",
-            "CHECKED_URL": checked_url,
+            "CHECKED_URL": await stack.enter_async_context(served(folder / "keys", url, **keys, **NO_LIMITS)),
             "CHECKED_OPEN_URL": await stack.enter_async_context(served(folder / "open", url, **NO_LIMITS)),
             "CHECKED_USUAL_URL": await stack.enter_async_context(served(folder / "usual", url, **keys)),
             "CHECKED_LIMITED_URL": await stack.enter_async_context(served(folder / "few", url, **keys, **LIMITS)),

@@ -15,8 +15,13 @@ Limits = Mapping[str, Mapping[str, float]]  # constants by module
 
 REPLY_S = 15.0
 REDIS_LIMITS: Limits = {
-    "modules.llm_platform.infrastructure.redis_client": {"TIMEOUT_S": REPLY_S, "CALL_TIMEOUT_S": 2 * REPLY_S},
+    "modules.llm_platform.infrastructure.redis_client": {"REDIS_TIMEOUT_S": REPLY_S, "CALL_TIMEOUT_S": 2 * REPLY_S},
     "modules.llm_platform.infrastructure.cache.redis": {"LOCAL_TTL_S": 600.0},  # a test may repeat a request much later
+}
+CHECK_LIMITS: Limits = {  # of answers at /v1 and /anthropic
+    "modules.llm_platform.wiring.services": {"CHECK_TIMEOUT_S": 4 * REPLY_S},
+    "modules.llm_platform.application.services.answer_check_service": {"WARM_UP_TIMEOUT_S": 4 * REPLY_S},
+    "modules.llm_platform.presentation.rest.compat.verified_answers": {"MARK_WAIT_S": REPLY_S},
 }
 KAFKA_LIMITS: Limits = {"modules.llm_platform.presentation.kafka.admin.check": {"QUERY_TIMEOUT_S": 4 * REPLY_S}}
 
@@ -27,6 +32,8 @@ def patient(limits: Limits) -> str:
     return f"""
 import importlib
 for module, constants in {changed!r}.items():
-    vars(importlib.import_module(module)).update(constants)
+    known = vars(importlib.import_module(module))
+    assert constants.keys() <= known.keys(), f"{{module}} has no {{constants.keys() - known.keys()}}"
+    known.update(constants)
 {COMMAND_LINE}
 """
