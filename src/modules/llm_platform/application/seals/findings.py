@@ -26,7 +26,7 @@ class ByWords:
 
     text: AnswerText
     checked: CheckedAnswer
-    trailing: TrailingMarkers
+    trailing_markers: TrailingMarkers
     doubts: Sequence[Doubt]
     is_read: bool
     needs_model: bool
@@ -36,12 +36,12 @@ def compare_words_alone(response: ResearchResponse, checker: CitationChecker, si
     text = read_answer(response.synthesis, response.metadata.language)
     if added := find_added_markers(response, text):
         text = read_answer(response.synthesis, response.metadata.language, added)
-    checked, trailing = checker.check_text(text), TrailingMarkers(text, signal)
+    checked, trailing_markers = checker.check_text(text), TrailingMarkers(text, signal)
     is_read = any(citation.checked_by == "encoder" for citation in response.citations)
     differing = {get_place(one) for one in checked.citations} ^ {get_place(one) for one in response.citations}
-    needs_model = is_read or any(map(trailing.may_cite, differing))
+    needs_model = is_read or any(map(trailing_markers.may_cite, differing))
     doubts = checker.doubts.list_open(MAX_SEALED_CITATIONS) if needs_model else ()
-    return ByWords(text, checked, trailing, doubts, is_read, needs_model)
+    return ByWords(text, checked, trailing_markers, doubts, is_read, needs_model)
 
 
 class Findings:
@@ -66,8 +66,8 @@ class Findings:
         return self.by_words.is_read and not self.has_model
 
     @property
-    def trailing(self) -> TrailingMarkers:
-        return self.by_words.trailing
+    def trailing_markers(self) -> TrailingMarkers:
+        return self.by_words.trailing_markers
 
     def find_sentence(self, span: Span) -> AnswerSentence | None:
         return self._said.get(span)

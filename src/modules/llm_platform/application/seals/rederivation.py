@@ -121,7 +121,7 @@ class _CitedSentences:
             if place in known:
                 continue
             is_open = not self._recorded or (
-                findings.trailing.may_cite(place)
+                findings.trailing_markers.may_cite(place)
                 and (findings.lacks_model or (citation.verdict == "supported" and not findings.is_certain(place)))
             )
             yield (
@@ -154,7 +154,7 @@ class _CitedSentences:
         words = findings.words.get(place) or read
         if words is None:
             # Without a model: what the words support is cited by the words too.
-            is_open = findings.trailing.may_cite(place) and (
+            is_open = findings.trailing_markers.may_cite(place) and (
                 findings.lacks_model or (not findings.has_model and was.verdict != "supported")
             )
             return ("not_derivable", None, self._explain_no_model()) if is_open else ("different", None, NOT_CITED)
@@ -235,7 +235,11 @@ class _UncitedSentences:
         """Return the outcome for a statement that the file lists as one without a source."""
         derived: Outcome = "same" if is_found else "different"
         reason = "" if is_found else NO_STATEMENT
-        if not is_found and self._findings.trailing.may_cite_span(span) and span not in self._findings.certain_spans:
+        if (
+            not is_found
+            and self._findings.trailing_markers.may_cite_span(span)
+            and span not in self._findings.certain_spans
+        ):
             derived, reason = "not_derivable", MAYBE_CITED
         elif not is_found and self._is_short(span):
             derived, reason = "not_derivable", NO_VERDICT
@@ -255,7 +259,7 @@ class _UncitedSentences:
         An answer that says that its sources do not answer does not list its first statement. A marker after several sentences
         may cite it where a support model read them. Disputed quotes are added after the check.
         """
-        is_trailed = self._findings.lacks_model and self._findings.trailing.may_cite_span(span)
+        is_trailed = self._findings.lacks_model and self._findings.trailing_markers.may_cite_span(span)
         is_open = is_first or is_trailed or self._is_short(span) or self._added.has_disputed_quote(span)
         return RederivedSentence(
             start=span[0],

@@ -87,7 +87,7 @@ class TextVerification:
     ) -> tuple[dtos.VerifiedText, list[ReadSource]]:
         """Return the verified text, and its sources in the order of their numbers.
 
-        `given` are sources beside those of the request. Raises VerificationError before the first event.
+        `given` are further sources, which the request does not name. Raises VerificationError before the first event.
         """
         cited = await self._read_citations(given)
         text = await self._read_sentences(cited)

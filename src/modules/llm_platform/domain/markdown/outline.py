@@ -19,7 +19,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(r"[ \t]{0,24}(?:> ?)*[ \t]{0,3}(`{3,}(?=[^`]*\n?\Z)|~{3,})")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+\S")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*\n?")
-# A list item, quote or table is no title, though it stands above an underline.
+# A list item, quote or table is not a title, even above an underline.
 _NO_TITLE = re.compile(r"\s*(?:[-*+>|•]|\d{1,9}[.)])\s")
 
 OutlineKind = Literal["prose", "code", "heading"]

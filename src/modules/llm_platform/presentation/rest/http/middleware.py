@@ -45,8 +45,8 @@ READ_HEADERS = frozenset(
     b"x-return-format x-verify".split()
 )
 FORWARDED_HEADERS = frozenset((b"x-forwarded-for",))  # These are read only if there are trusted proxies.
-JOINED_HEADERS = (b"accept", b"x-forwarded-for")  # If these are sent more than once, all their values count.
-LIST_HEADERS = frozenset((*JOINED_HEADERS, b"x-request-id"))  # Of others, a second one is refused.
+JOINED_HEADERS = (b"accept", b"x-forwarded-for")  # All values of a repeated header count.
+LIST_HEADERS = frozenset((*JOINED_HEADERS, b"x-request-id"))  # Any other repeated header is refused.
 SECURITY_HEADERS = (  # All responses have these, unless the route sets its own.
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -263,7 +263,7 @@ class GuardMiddleware:
 def _join_repeated(headers: dict[bytes, bytes], received: Sequence[rate_limits.Header]) -> None:
     """Join the headers that are lists. Raises BadRequestError for others that were sent more than once.
 
-    Otherwise, two readers could use different ones of two Hosts or Origins.
+    A repeated Host or Origin is refused because two readers of the request could choose different values.
     """
     names = [name for name, _ in received]
     if any(names.count(name) > 1 for name in headers.keys() - LIST_HEADERS):
