@@ -41,7 +41,7 @@ def aider(folder, model, *words):
     key = {"OPENAI_API_BASE": f"{URL}/v1", "OPENAI_API_KEY": KEY, "HOME": folder}
     env = {**os.environ, **NO_PROXY, **key}
     done = subprocess.run(
-        command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=200
+        command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
