@@ -30,7 +30,7 @@ from tests.support.server_process import SERVE, START_S, until
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
 
 KEY = "a-long-enough-key"
-PROGRAM_S = 600.0  # an import of litellm or gpt-researcher takes minutes on a busy machine, and aider is started three times
+PROGRAM_S = 600.0  # imports of litellm take minutes on a busy machine, and aider is started three times
 SENTENCE = "asyncio is a library to write concurrent code using the async/await syntax."
 FOUND: dict[str, Any] = {  # all keys of a real SearXNG
     "query": "q",
