@@ -10,8 +10,8 @@ KAFKA := build/kafka
 DEBIAN_PYTHON := build/debian-python
 # Tests wait for processes, sockets and timers: two processors are idle for a fifth of the time with five workers.
 WORKERS ?= 7
-# These wait for brokers and browsers most of the time. One runs a Kafka of three brokers (2 GB of memory), the others need 1 GB each.
-SERVICE_WORKERS ?= 7
+# With more workers on two processors, replies are later than the limits of the product. One runs a Kafka of three brokers (2 GB of memory), the others need 1 GB each.
+SERVICE_WORKERS ?= 4
 # Folders without a test of `make test`: each worker would import them, and browsers and databases with them.
 ELSEWHERE := --ignore=tests/services --ignore=tests/image --ignore=tests/model
 FUZZ_SECONDS ?= 7200

@@ -34,25 +34,42 @@ class BrokerProxy:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        connections: set[asyncio.Task[None]] = set()
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connections.add(asyncio.ensure_future(self._serve(reader, writer)))
+
+        server = await asyncio.start_server(accept, "127.0.0.1", self._port)
         try:
             yield
         finally:
             server.close()
+            for connection in connections:
+                connection.cancel()
+            await asyncio.gather(*connections, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with closing(writer):
+            with suppress(OSError, asyncio.IncompleteReadError):
+                there, back = await asyncio.open_connection("127.0.0.1", self._upstream)
+                async with closing(back):
+                    await self._exchange(reader, writer, there, back)
+
+    async def _exchange(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        there: asyncio.StreamReader,
+        back: asyncio.StreamWriter,
+    ) -> None:
+        """Carry requests to the broker and its replies to the client until one of them leaves."""
         asked: dict[int, bytes] = {}  # Metadata and OffsetFetch requests by their correlation ids
-        with suppress(OSError, asyncio.IncompleteReadError):
-            there, back = await asyncio.open_connection("127.0.0.1", self._upstream)
-            try:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._forward(reader, back, asked))
-                    tasks.create_task(self._answer(there, writer, asked))
-            except* (OSError, asyncio.IncompleteReadError):
-                pass
-            finally:
-                back.close()
-        writer.close()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._forward(reader, back, asked))
+                tasks.create_task(self._answer(there, writer, asked))
+        except* (OSError, asyncio.IncompleteReadError):
+            pass
 
     async def _forward(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: dict[int, bytes]
@@ -83,6 +100,17 @@ class BrokerProxy:
             self.refuses -= 1
             return refused(version, reply)
         return reply
+
+
+@asynccontextmanager
+async def closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+    """Close a connection after the block, also when the block is cancelled."""
+    try:
+        yield
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 def without_brokers(reply: bytes) -> bytes:

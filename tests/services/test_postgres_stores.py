@@ -129,7 +129,7 @@ async def test_workers_that_claim_at_once_get_different_watches(database: Databa
 
 async def test_limits_hold_for_requests_that_arrive_at_once(database: Database, url: str) -> None:
     """No owner gets more queued runs or watches than allowed, and each one within the limit is stored."""
-    owners, requests = 20, 8  # more would wait longer for four connections than a call may
+    owners, requests = 20, 3  # more would wait longer for four connections than a call may
     async with opened(url) as other:
         jobs = [PostgresResearchJobStore(one, JOB_TTL_DAYS) for one in (database, other)]
         watches = [PostgresWatchStore(one) for one in (database, other)]
