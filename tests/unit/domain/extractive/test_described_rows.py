@@ -11,7 +11,7 @@ from modules.llm_platform.domain.extractive.described_rows import (
     leave_out_rows,
 )
 from modules.llm_platform.domain.extractive.question import read_question
-from modules.llm_platform.domain.extractive.tables import MAX_COUNTED
+from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, list_tables
 
 INVOICES = """# Invoices
 
@@ -34,7 +34,7 @@ ROOMS = """| Raum | Plätze | Beamer | Prüfdatum | Fenster |
 
 def found_in(text: str, question: str, language: str = "en", *, is_whole: bool = True) -> list[str] | None:
     asked = read_question(question, language)
-    return names(find_described_rows(asked, candidates_in(text, asked, is_whole=is_whole)))
+    return names(find_described_rows(asked, list_tables(candidates_in(text, asked, is_whole=is_whole))))
 
 
 @for_each(

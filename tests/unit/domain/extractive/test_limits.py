@@ -27,6 +27,9 @@ from modules.llm_platform.domain.extractive.limits import MAX_READ_CHARS, read_l
         ("What is on before June?", None, 6_00, None),
         ("Welche kann ich vor dem 1. Mai haben?", None, 5_01, None),
         ("until 14 March 2026", None, 2026_03_14, None),
+        ("before the year 2000", None, 2000_00_00, None),
+        ("over an hour", 60, None, "min"),
+        ("höher als einen Meter", 1, None, "m"),
     ],
 )
 def test_a_limit_is_read_with_its_unit(question: str, low: float | None, high: float | None, unit: str | None) -> None:

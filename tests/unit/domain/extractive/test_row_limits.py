@@ -7,7 +7,7 @@ from tests.unit.domain.extractive.test_tables import candidates_in, names
 
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, find_limited_rows
-from modules.llm_platform.domain.extractive.tables import RowsFound
+from modules.llm_platform.domain.extractive.tables import RowsFound, list_tables
 
 ROOMS = """# Meeting rooms
 
@@ -22,7 +22,8 @@ ROOMS = """# Meeting rooms
 
 def found_in(text: str, question: str, language: str = "en", *, is_whole: bool = True) -> RowsFound | None:
     asked = read_question(question, language)
-    return find_limited_rows(asked, candidates_in(text, asked, is_whole=is_whole))
+    candidates = candidates_in(text, asked, is_whole=is_whole)
+    return find_limited_rows(asked, list_tables(candidates), candidates)
 
 
 @for_each(
@@ -56,6 +57,30 @@ def test_all_rows_within_a_limit_are_found(question: str, rows: list[str]) -> No
 )
 def test_a_limit_of_something_else_is_not_answered(question: str) -> None:
     assert found_in(ROOMS, question) is None
+
+
+TOOLS = """# Tools for hire
+
+| Tool | Day rate (£) | Week (£) | Temp °C | Hours this week | Nitrate mg/L | Age |
+|---|---|---|---|---|---|---|
+| Saw | 8 | 28 | 15 | 40 | 1 | 2 |
+| Drill | 18 | 63 | 19 | 38 | 3 | 7 |
+| Sander | 22 | 77 | 21 | 20 | 2 | 4 |
+"""
+
+
+@for_each(
+    ("question", "rows"),
+    [
+        ("Which tools cost less than £20 a day?", ["Saw", "Drill"]),
+        ("Which tools are warmer than 18 °C?", ["Drill", "Sander"]),
+        ("Which tools work more than 39 hours this week?", ["Saw"]),
+        ("How many tools are under 5?", ["Saw", "Sander"]),
+    ],
+)
+def test_the_name_of_a_column_has_its_unit(question: str, rows: list[str]) -> None:
+    """It is in brackets, at the beginning, or before a slash. A bare number of what the title names is an age."""
+    assert names(found_in(TOOLS, question)) == rows
 
 
 def test_a_passage_may_lack_rows_so_that_it_is_not_answered_from() -> None:

@@ -10,7 +10,7 @@ from modules.llm_platform.domain.extractive.compared_rows import find_rows
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.rendering import render_rows
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
-from modules.llm_platform.domain.extractive.tables import RowsFound
+from modules.llm_platform.domain.extractive.tables import RowsFound, list_tables
 from modules.llm_platform.domain.text.messages import get_messages
 
 BOATS = """# Boats
@@ -37,7 +37,8 @@ def candidates_in(text: str, asked: Question, *, is_whole: bool = True) -> list[
 
 def found_in(text: str, question: str, language: str = "en", *, is_whole: bool = True) -> RowsFound | None:
     asked = read_question(question, language)
-    return find_rows(asked, candidates_in(text, asked, is_whole=is_whole))
+    candidates = candidates_in(text, asked, is_whole=is_whole)
+    return find_rows(asked, list_tables(candidates), candidates)
 
 
 def measures(column: str, *cells: str) -> str:
@@ -47,7 +48,7 @@ def measures(column: str, *cells: str) -> str:
 
 
 def names(found: RowsFound | None) -> list[str] | None:
-    return None if found is None else [row.sentence.row[0] for row in found.rows]
+    return None if found is None else [row[0] for row in found.rows]
 
 
 @for_each(
@@ -150,7 +151,8 @@ def found_in_tables(question: str, *texts: str) -> RowsFound | None:
         for number, text in enumerate(texts, 1)
     ]
     blocks = [read_source_blocks(text) for text in texts]
-    return find_rows(asked, find_candidates(asked, sources, blocks))
+    candidates = find_candidates(asked, sources, blocks)
+    return find_rows(asked, list_tables(candidates), candidates)
 
 
 EXTRAS = """| Item | Price | Note |

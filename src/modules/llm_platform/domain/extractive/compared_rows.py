@@ -19,11 +19,10 @@ from modules.llm_platform.domain.extractive.superlatives import (
     list_readings,
     read_places,
 )
-from modules.llm_platform.domain.extractive.table_values import Column, read_dates, read_quantities
+from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import (
     fold_words,
     is_asked,
-    is_cell_named,
     list_content,
     load_word_list,
     split_cell,
@@ -34,13 +33,13 @@ from modules.llm_platform.domain.extractive.tables import (
     RowsFound,
     Table,
     filter_rows,
-    list_tables,
+    find_named_places,
     may_name_rows,
 )
 from modules.llm_platform.domain.text.negation import count_negators
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """The folded words of a question. `content` lacks function words, and words that compare, such as "most".
 
     `extremes` are the readings of a question about the most or the least, `places` is how many rows it asks for, and
@@ -54,14 +53,14 @@ class _Asked(NamedTuple):
     described: Sequence[str]
 
 
-def _read_asked(question: Question) -> _Asked:
+def read_asked(question: Question) -> Asked:
     words = fold_words(question.text)
     per = load_word_list("per")  # `per item` names no row
     left_out = load_word_list("fillers") | load_word_list("choosing") | per
     left_out |= {two for one, two in itertools.pairwise(words) if one in per}
     content = [word for word in list_content(question) if not _is_comparing_word(word) and word not in left_out]
     at = find_superlative(words)
-    return _Asked(words, content, list_readings(words[at:]), read_places(words), _list_described(words, content, at))
+    return Asked(words, content, list_readings(words[at:]), read_places(words), _list_described(words, content, at))
 
 
 def _list_described(words: Sequence[str], content: Sequence[str], at: int) -> list[str]:
@@ -74,19 +73,19 @@ def _list_described(words: Sequence[str], content: Sequence[str], at: int) -> li
 
 def asks_about_rows(question: Question) -> bool:
     """Return whether a question asks for the most, the latest or a number of rows. A question with a "not" does not."""
-    asked = _read_asked(question)
+    asked = read_asked(question)
     counts = not load_word_list("counting").isdisjoint(asked.words)
     return (counts or bool(asked.extremes)) and not count_negators(asked.words)
 
 
-def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
+def find_rows(question: Question, tables: Sequence[Table], candidates: Sequence[Candidate] = ()) -> RowsFound | None:
     """Return the rows that answer a question about the most, the latest or the number of rows; None if there is no answer.
 
-    Only tables of whole documents are used, because a passage may lack some of the rows.
+    `tables` have all their rows, and `candidates` are the sentences of all sources.
     """
     if not asks_about_rows(question):
         return None
-    asked, tables = _read_asked(question), list_tables(candidates)
+    asked = read_asked(question)
     matches = [table.count_matches(asked.content) for table in tables]
     nearest = [table for table, count in zip(tables, matches, strict=True) if count == max(matches)]
     nearest = [table for table in nearest if _is_about(asked, table, candidates)]
@@ -96,7 +95,7 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     return found[0] if len(found) == 1 else None
 
 
-def _is_about(asked: _Asked, table: Table, candidates: Sequence[Candidate]) -> bool:
+def _is_about(asked: Asked, table: Table, candidates: Sequence[Candidate]) -> bool:
     """Return whether a question is about a table, which has a third of its words.
 
     A superlative such as "cheapest" says what is compared. Then the table needs all words that it describes, and only the words
@@ -110,57 +109,53 @@ def _is_about(asked: _Asked, table: Table, candidates: Sequence[Candidate]) -> b
     return known > 0 and 3 * known >= len(asked.content)
 
 
-def _find_answering_rows(table: Table, asked: _Asked) -> RowsFound | None:
-    named = [row for row in table.rows if is_cell_named(split_cell(row.sentence.row[0]), asked.content)]
+def _find_answering_rows(table: Table, asked: Asked) -> RowsFound | None:
+    named = find_named_places(table, asked.content)
     if len(named) == 1:
         return None  # "last" may be a part of the name of a column, as in `the last service of Anna`
-    rows = [row for row in filter_rows(table, asked.content) if not named or row in named]
+    places = [place for place in filter_rows(table, asked.content) if not named or place in named]
     if asked.extremes:
-        return _find_extreme(table, rows, asked)
+        return find_extreme(table, places, asked)
     # The question names a single row, and does not count it: "How many seats does Anna have?"
-    is_count = 1 < len(rows) < len(table.rows) and len(rows) <= MAX_COUNTED
-    return RowsFound(tuple(rows), len(table.rows)) if is_count else None
+    is_count = 1 < len(places) < len(table.rows) and len(places) <= MAX_COUNTED
+    return RowsFound(table, tuple(places), len(table.rows)) if is_count else None
 
 
-def _find_extreme(table: Table, rows: Sequence[Candidate], asked: _Asked) -> RowsFound | None:
+def find_extreme(table: Table, places: Sequence[int], asked: Asked, max_equal: int = MAX_EQUAL) -> RowsFound | None:
     """Return the rows with the most or the least. If the readings of the superlative give several answers, there is none.
+
+    There is none either if more than `max_equal` rows share the first place.
 
     An age comes before a date: the oldest member is not the one who joined first.
     """
-    found = [one for extreme in asked.extremes if (one := _find_reading(table, rows, asked, extreme)) is not None]
+    found = [one for extreme in asked.extremes if (one := _find_reading(table, places, asked, extreme, max_equal))]
     of_numbers = [one for one in found if one.extreme in ("highest", "lowest")]
-    agree = len({tuple(map(id, one.rows)) for one in of_numbers or found}) == 1
+    agree = len({one.places for one in of_numbers or found}) == 1
     return (of_numbers or found)[0] if agree else None
 
 
-def _find_reading(table: Table, rows: Sequence[Candidate], asked: _Asked, extreme: Superlative) -> RowsFound | None:
+def _find_reading(
+    table: Table, places: Sequence[int], asked: Asked, extreme: Superlative, max_equal: int
+) -> RowsFound | None:
     columns = _read_columns(table, extreme)
     column = _choose_column(table, columns, asked, extreme)
     if column is None:
         return None
-    kept = set(map(id, rows))
-    known = [
-        (value, row)
-        for value, row in zip(columns[column].values, table.rows, strict=True)
-        if value is not None and id(row) in kept
-    ]
-    values = sorted({value for value, _ in known}, reverse=extreme.kind in ("highest", "latest"))[: asked.places]
-    found = tuple(row for value, row in known if value in values)
-    if not found or len(found) > max(MAX_EQUAL, asked.places):
+    values = columns[column].values
+    known = [(value, place) for place in places if (value := values[place]) is not None]
+    best = sorted({value for value, _ in known}, reverse=extreme.kind in ("highest", "latest"))[: asked.places]
+    found = tuple(place for value, place in known if value in best)
+    if not found or len(found) > max(max_equal, asked.places):
         return None
-    return RowsFound(found, len(rows), extreme.kind, table.columns[column])
+    return RowsFound(table, found, len(places), extreme.kind, table.columns[column])
 
 
 def _read_columns(table: Table, extreme: Superlative) -> dict[int, Column]:
-    numbers = range(1, len(table.columns))
-    if extreme.is_of_dates:
-        read = {at: read_dates(table.list_cells(at)) for at in numbers}
-    else:
-        read = {at: read_quantities(table.columns[at], table.list_cells(at)) for at in numbers}
-    return {at: column for at, column in read.items() if column is not None}
+    columns = table.dates if extreme.is_of_dates else table.quantities
+    return {at: column for at, column in columns.items() if at}
 
 
-def _choose_column(table: Table, columns: Columns, asked: _Asked, extreme: Superlative) -> int | None:
+def _choose_column(table: Table, columns: Columns, asked: Asked, extreme: Superlative) -> int | None:
     """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one."""
     sought = list_asked_measures(asked.words)
     if extreme.measure is not None and not extreme.is_of_dates:

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.extractive.table_words import (
     load_word_list,
     split_cell,
 )
-from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, RowsFound, Table, filter_rows, list_tables
+from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, RowsFound, Table, filter_rows
 from modules.llm_platform.domain.text.negation import load_negation_words
 
 DENYING_PREFIX: Final = "un"  # `unpaid` is "not paid"
@@ -74,9 +74,8 @@ def leave_out_rows(question: Question, chosen: Sequence[Candidate]) -> list[Cand
     return [one for one in chosen if not (is_denied and one.sentence.row)]
 
 
-def find_described_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
+def find_described_rows(question: Question, tables: Sequence[Table]) -> RowsFound | None:
     """Return the rows of a whole table that the question describes; None if it is not certain which are meant."""
-    tables = list_tables(candidates)
     for asked in _list_readings(question):
         found = [rows for table in tables for rows in _find_in_table(table, asked)]
         if found:
@@ -124,11 +123,11 @@ def _find_in_table(table: Table, asked: _Asked) -> Iterator[RowsFound]:
         return
     for column in range(1, len(table.columns)):
         has = _read_cells(table, column, asked)
-        rows = filter_rows(table, [word for word in asked.others if not is_asked(word, table.names[column])])
-        kept = [row for row in rows if has.get(row.sentence.row[column]) is not asked.is_denied]
-        kept = [row for row in kept if row.sentence.row[column] in has]
+        places = filter_rows(table, [word for word in asked.others if not is_asked(word, table.names[column])])
+        states = [has.get(cell) for cell in table.list_cells(column)]
+        kept = tuple(place for place in places if states[place] is not None and states[place] is not asked.is_denied)
         if len(set(has.values())) > 1 and 0 < len(kept) <= MAX_COUNTED:
-            yield RowsFound(tuple(kept), len(table.rows))
+            yield RowsFound(table, kept, len(table.rows))
 
 
 def _read_cells(table: Table, column: int, asked: _Asked) -> Mapping[str, bool]:
@@ -157,7 +156,7 @@ def _is_column_meant(table: Table, column: int, asked: _Asked) -> bool:
     if asked.is_denied:
         return bool(named) and len(named) >= asked.least * len(asked.what)
     others = [word for word in asked.what if word not in named]
-    is_row_named = any(is_cell_named(split_cell(cell), others) for row in table.rows for cell in row.sentence.row)
+    is_row_named = any(is_cell_named(split_cell(cell), others) for row in table.rows for cell in row)
     return bool(named) and _count_known(table, others) == len(others) and not is_row_named
 
 

@@ -1,8 +1,8 @@
 """Read the limit that a question states for the rows of a table: `under £15`, `before June`, `lighter than 5 kg`."""
 
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 from typing import Final, Literal, NamedTuple
 
 from modules.llm_platform.domain.extractive.measures import Comparison, Measure, list_comparisons
@@ -23,6 +23,7 @@ Part = Literal[Kind, "between", "and", "or_more", "or_less", "than", "skipped"]
 OF_DATES: Final[tuple[Kind, ...]] = ("after", "since", "before", "until")
 OF_QUANTITIES: Final[tuple[Kind, ...]] = ("above", "from", "below", "up_to")
 AFTER_VALUE: Final[tuple[tuple[Part, Kind], ...]] = (("or_more", "from"), ("or_less", "up_to"))
+KEPT: Final = 64  # questions and claims whose limits are kept
 MAX_READ_CHARS: Final = 300  # of a question; what is after them is not about a value
 MAX_VALUE_CHARS: Final = 40  # of a value with its unit, or of a date
 STRICT: Final = frozenset({"above", "below", "after", "before"})
@@ -33,6 +34,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+[²]?")
 _TIME: Final = re.compile(r"\d{1,2}(?::\d{2}| ?[ap]\.?m\b| uhr\b)")
 _JOINED: Final = re.compile(r" ?(?:(?:and|und|et|y|e) )?(?=\d)")
 _ARTICLE: Final = re.compile(r" ?(?:an? |of (?:the |an? )?)?")
+_INDEFINITE: Final = re.compile(r"\b(?:an?|eine[mnr]?|ein|une?|una) \Z")
 _SUFFIX_NOUN: Final = r"(?P<noun>(?: [^\W\d_]+)?) ?"  # `20 seats or more`
 
 
@@ -78,9 +80,13 @@ class Limit(NamedTuple):
 
 def read_limits(question: str) -> list[Limit]:
     """Return what the first limit of a question may mean; empty without a limit. Several measures may have one comparative."""
-    text = question[:MAX_READ_CHARS].casefold()
-    readings = (list(read(text)) for read in (_read_range, _read_comparative, _read_phrase, _read_suffix))
-    return next(filter(None, readings), [])
+    return list(_read_limits(question[:MAX_READ_CHARS].casefold()))
+
+
+@lru_cache(maxsize=KEPT)  # a claim is read beside each table of its source
+def _read_limits(text: str) -> Sequence[Limit]:
+    readings = (tuple(read(text)) for read in (_read_range, _read_comparative, _read_phrase, _read_suffix))
+    return next(filter(None, readings), ())
 
 
 def _read_range(text: str) -> Iterator[Limit]:
@@ -184,6 +190,8 @@ def _read_number_word(text: str, at: int) -> Value | None:
     """Return a number in words with its unit: `half a kilo`, `two and a half hours`. A part of nothing else is a percentage."""
     word = _WORD.match(text, at)
     number = word and load_number_words().get(word[0])
+    if word and not number and (one := find_unit(word[0])) and _INDEFINITE.search(text, 0, at):  # `over an hour`
+        return Value(one[1], one[1], *one, word.end())
     if not word or not number or text.startswith("-", word.end()):  # `twenty-five` is not read
         return None
     amount, end = float(number), word.end()
@@ -203,6 +211,12 @@ def _cut(limit: Limit, text: str, start: int, end: int) -> Limit:
     """Return the limit with the text around it."""
     noun = _WORD.search(text, end)
     return limit._replace(rest=f"{text[:start]} {text[end:]}", noun=noun[0] if noun else "")
+
+
+@cache
+def load_phrases(*parts: Part) -> frozenset[str]:
+    """Return the phrases of these parts of `limits.json`."""
+    return frozenset(phrase for part in parts for phrase in load_data("limits")[part])
 
 
 @cache

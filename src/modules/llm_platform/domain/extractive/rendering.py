@@ -21,6 +21,7 @@ from modules.llm_platform.domain.text.sentences import COLONS, STOPS, WIDE_STOPS
 from modules.llm_platform.domain.text.tokens import count_tokens
 
 MAX_CLOSEST = 3  # sentences
+TO_NAME = "{count} of {read} rows answer the question, and the answer names each of them:"
 
 _END = re.compile(rf"(?<![{STOPS}{WIDE_STOPS}{COLONS}])([{STOPS}{WIDE_STOPS}{COLONS}]+)\Z")
 _UNSPACED_END = "。！？：」』）"
@@ -39,8 +40,17 @@ def render_answer(selection: Selection, messages: Messages, max_tokens: int) -> 
 
 def render_rows(found: RowsFound, messages: Messages) -> str:
     """Return the table rows that answer, below a line that says what they have most or least of, or how many they are."""
-    lead = messages.count_rows(found.extreme, strip_markup(found.column), len(found.rows), found.read)
-    return f"{lead}\n\n{_render_rows(found.rows)}"
+    return f"{_introduce_rows(found, messages)}\n\n{_render_table(found.table.columns, found.rows, found.table.source)}"
+
+
+def render_rows_to_read(found: RowsFound, messages: Messages) -> str:
+    """Return the rows without markers, as a model reads them. A small model names the first one alone unless it is told."""
+    lead = TO_NAME.format(count=len(found.rows), read=found.read)
+    return f"{_introduce_rows(found, messages) if found.extreme else lead}\n\n{_join_rows(found.table.columns, found.rows)}"
+
+
+def _introduce_rows(found: RowsFound, messages: Messages) -> str:
+    return messages.count_rows(found.extreme, strip_markup(found.column), len(found.rows), found.read)
 
 
 def render_closest(selection: Selection, messages: Messages) -> str:
@@ -138,8 +148,11 @@ def _get_shape(quote: Quote) -> tuple[int, Sequence[str], bool]:
 
 
 def _render_table(columns: Sequence[str], rows: Sequence[Sequence[str]], index: int) -> str:
-    marked = [(*cells[:-1], _add_markers(cells[-1], [index])) for cells in rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, ["---"] * len(columns), *marked))
+    return _join_rows(columns, [(*cells[:-1], _add_markers(cells[-1], [index])) for cells in rows])
+
+
+def _join_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, ["---"] * len(columns), *rows))
 
 
 def _render_lists(quotes: Sequence[Quote]) -> list[str]:

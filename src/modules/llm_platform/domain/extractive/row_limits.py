@@ -12,27 +12,20 @@ from modules.llm_platform.domain.extractive.limits import Limit, read_limits
 from modules.llm_platform.domain.extractive.measures import AGE, get_measure, is_measuring_word, list_asked_measures
 from modules.llm_platform.domain.extractive.quantities import YEARS
 from modules.llm_platform.domain.extractive.question import Question, read_question
-from modules.llm_platform.domain.extractive.table_values import Column, read_dates, read_quantities
-from modules.llm_platform.domain.extractive.table_words import (
-    fold_words,
-    is_asked,
-    is_cell_named,
-    list_content,
-    load_word_list,
-    split_cell,
-)
+from modules.llm_platform.domain.extractive.table_values import Column
+from modules.llm_platform.domain.extractive.table_words import fold_words, is_asked, list_content, load_word_list
 from modules.llm_platform.domain.extractive.tables import (
     MAX_COUNTED,
     RowsFound,
     Table,
     filter_rows,
-    list_tables,
+    find_named_places,
     may_name_rows,
 )
 from modules.llm_platform.domain.text.negation import count_negators
 
 
-class _Asked(NamedTuple):
+class AskedLimit(NamedTuple):
     """A limit. `words` are the folded words of the question beside the limit, and `content` are the words that name something."""
 
     limit: Limit
@@ -45,9 +38,13 @@ def asks_for_limited_rows(question: Question) -> bool:
     return bool(_list_readings(question))
 
 
-def find_limited_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
-    """Return the rows of a whole table that are within the limit of the question; None if it is not certain which are meant."""
-    tables = list_tables(candidates)
+def find_limited_rows(
+    question: Question, tables: Sequence[Table], candidates: Sequence[Candidate] = ()
+) -> RowsFound | None:
+    """Return the rows of a whole table that are within the limit of the question; None if it is not certain which are meant.
+
+    `tables` have all their rows, and `candidates` are the sentences of all sources.
+    """
     for asked in _list_readings(question):
         matches = [table.count_matches(asked.content) for table in tables]
         nearest = [table for table, count in zip(tables, matches, strict=True) if count == max(matches)]
@@ -58,11 +55,11 @@ def find_limited_rows(question: Question, candidates: Sequence[Candidate]) -> Ro
     return None
 
 
-def _list_readings(question: Question) -> list[_Asked]:
+def _list_readings(question: Question) -> list[AskedLimit]:
     words = fold_words(question.text)
     if not words or not _asks_for_rows(words):
         return []
-    readings = (_read_asked(limit, question.language) for limit in read_limits(question.text))
+    readings = (read_asked_limit(limit, question.language) for limit in read_limits(question.text))
     return [asked for asked in readings if not count_negators(asked.words)]  # `no more than` is a part of the limit
 
 
@@ -73,37 +70,31 @@ def _asks_for_rows(words: Sequence[str]) -> bool:
     return counts or not (asks_else or is_yes_or_no)
 
 
-def _read_asked(limit: Limit, language: str) -> _Asked:
+def read_asked_limit(limit: Limit, language: str) -> AskedLimit:
     left_out = frozenset().union(*map(load_word_list, ("choosing", "listing", "fillers", "counting", "asking_else")))
     words = fold_words(limit.rest)
     content = [word for word in list_content(read_question(limit.rest, language)) if word not in left_out]
-    return _Asked(limit, words, [word for word in content if not is_measuring_word(word)])
+    return AskedLimit(limit, words, [word for word in content if not is_measuring_word(word)])
 
 
-def _find_in_table(table: Table, asked: _Asked) -> RowsFound | None:
-    named = [row for row in table.rows if is_cell_named(split_cell(row.sentence.row[0]), asked.content)]
-    if len(named) == 1:
+def _find_in_table(table: Table, asked: AskedLimit) -> RowsFound | None:
+    if len(find_named_places(table, asked.content)) == 1:
         return None  # the question is about this row
-    columns = _read_columns(table, asked.limit)
-    column = _choose_column(table, columns, asked)
+    columns = read_columns(table, asked.limit)
+    column = choose_column(table, columns, asked)
     if column is None:
         return None
-    rows = filter_rows(table, [word for word in asked.content if not is_asked(word, table.names[column])])
-    within = _list_within(table, columns[column], asked.limit)
-    kept = tuple(row for row in rows if id(row) in within)
-    return RowsFound(kept, len(table.rows)) if 0 < len(kept) <= MAX_COUNTED else None
+    places = filter_rows(table, [word for word in asked.content if not is_asked(word, table.names[column])])
+    within = list_within(columns[column], asked.limit)
+    kept = tuple(place for place in places if place in within)
+    return RowsFound(table, kept, len(table.rows)) if 0 < len(kept) <= MAX_COUNTED else None
 
 
-def _read_columns(table: Table, limit: Limit) -> Columns:
+def read_columns(table: Table, limit: Limit) -> Columns:
     """Return the columns that can be compared with the limit: with dates, or with quantities in its unit."""
-    names = range(len(table.columns))
     if limit.unit is None:
-        dates = {at: read_dates(table.list_cells(at)) for at in names}
-        return {
-            at: column for at, column in dates.items() if column is not None and _align_years(column, limit) is not None
-        }
-    read = {at: read_quantities(table.columns[at], table.list_cells(at)) for at in names if at}
-    return {at: one for at, one in read.items() if one is not None and (not limit.unit or _has_unit(one, limit.unit))}
+        return {at: column for at, column in table.dates.items() if _align_years(column, limit) is not None}
+    return {at: one for at, one in table.quantities.items() if at and (not limit.unit or _has_unit(one, limit.unit))}
 
 
 def _has_unit(column: Column, unit: str) -> bool:
@@ -119,18 +110,18 @@ def _align_years(column: Column, limit: Limit) -> Sequence[float | None] | None:
     return [None if value is None else value % YEARS for value in column.values] if len(years) == 1 else None
 
 
-def _list_within(table: Table, column: Column, limit: Limit) -> set[int]:
+def list_within(column: Column, limit: Limit) -> set[int]:
     values = column.values if limit.unit is not None else _align_years(column, limit) or ()
-    return {id(row) for row, value in zip(table.rows, values, strict=True) if value is not None and limit.has(value)}
+    return {place for place, value in enumerate(values) if value is not None and limit.has(value)}
 
 
-def _divides(table: Table, column: Column, limit: Limit) -> bool:
+def _divides(column: Column, limit: Limit) -> bool:
     known = sum(value is not None for value in column.values)
-    return 0 < len(_list_within(table, column, limit)) < known
+    return 0 < len(list_within(column, limit)) < known
 
 
-def _choose_column(table: Table, columns: Columns, asked: _Asked) -> int | None:
-    """Return the column that the limit is about.
+def choose_column(table: Table, columns: Columns, asked: AskedLimit, *, is_of_person: bool = False) -> int | None:
+    """Return the column that the limit is about. A bare number of a person, or of all rows, is an age: `Who is under 18?`
 
     The name of a column says so, or what the question measures. A unit or a date does if there is one such column that divides
     the rows: a limit that holds for all of them or for none is not asked about.
@@ -138,10 +129,12 @@ def _choose_column(table: Table, columns: Columns, asked: _Asked) -> int | None:
     limit, sought = asked.limit, list_asked_measures(asked.words, asked.limit.noun)
     if limit.measure is not None:
         columns = {at: one for at, one in columns.items() if measures(limit.measure, table.columns[at], one)}
-    if not sought and not asked.content and not limit.unit and not load_word_list("persons").isdisjoint(asked.words):
-        sought = [get_measure(AGE)]  # `Who is under 18?`
+    named = [word for word in asked.content if not table.is_in_title(word)]
+    is_of_person = is_of_person or bool(asked.content) or not load_word_list("persons").isdisjoint(asked.words)
+    if not sought and not named and not limit.unit and is_of_person:
+        sought = [get_measure(AGE)]
     left, is_said = list_nearest_columns(table.columns, columns, asked.words, sought)
     if len(left) > 1 or not is_said:
-        left = [at for at in left if _divides(table, columns[at], limit)]
+        left = [at for at in left if _divides(columns[at], limit)]
     is_certain = is_said or limit.unit != "" or limit.measure is not None
     return left[0] if len(left) == 1 and is_certain else None

@@ -4,6 +4,7 @@ A column is read as a whole, because one cell shows how the others are written: 
 point. If the cells have several units, or contradict each other, the column is not compared.
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -24,6 +25,7 @@ from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.stemming import stem
 
 MAX_CHARS: Final = 80  # of a cell with a value; a longer one is a text
+MAX_OTHERS: Final = 1  # cells of a column of values with another text
 MIN_VALUES: Final = 3  # fewer values are not compared
 
 CURRENCIES: Final = frozenset({"eur", "usd", "gbp"})
@@ -32,7 +34,10 @@ _WORD: Final = re.compile(
     r"[^\W\d_]+|[^\w\s*†()\[\].,;:]"
 )  # a word or a sign, but no punctuation or mark of a footnote
 
-_NAMED_UNIT: Final = re.compile(r"[(\[]?(?:[^\W\d_]+[²2]?|[%€$£])")
+_NAMED_UNIT: Final = re.compile(r"[(\[]?(?:° ?[cf]\b|[^\W\d_]+[²2]?|[%€$£])")
+
+
+_PER: Final = re.compile(r" ?/ ?[^\W\d_]+")
 
 
 class Column(NamedTuple):
@@ -50,7 +55,8 @@ def read_dates(cells: Sequence[str]) -> Column | None:
 
     With dots the day is first. With slashes the day or the month is, so that only one of the two may give valid dates.
     """
-    day_first, month_first = (_read_in_order(cells, month_first=order) for order in (False, True))
+    day_first = _read_in_order(cells, month_first=False)
+    month_first = _read_in_order(cells, month_first=True) if any("/" in cell for cell in cells) else day_first
     if day_first and month_first and day_first != month_first:
         return None
     values = day_first or month_first
@@ -59,14 +65,19 @@ def read_dates(cells: Sequence[str]) -> Column | None:
 
 
 def _read_in_order(cells: Sequence[str], *, month_first: bool) -> list[float | None]:
-    """Return the first day of each cell; empty if a date is not valid in this order."""
+    """Return the first day of each cell; empty if a date is not valid in this order, or if two cells have other texts."""
+    found: list[float | None] = []
+    others = 0
     try:
-        found = [
-            find_day(cell.casefold(), month_first=month_first) if len(cell) <= MAX_CHARS else None for cell in cells
-        ]
+        for cell in cells:
+            day = find_day(cell.casefold(), month_first=month_first) if len(cell) <= MAX_CHARS else None
+            others += day is None and not _is_lacking(cell)
+            if others > MAX_OTHERS:
+                return []
+            found.append(None if day is None else day.first)
     except ValueError:
         return []
-    return [None if day is None else day.first for day in found]
+    return found
 
 
 def read_quantities(name: str, cells: Sequence[str]) -> Column | None:
@@ -74,6 +85,9 @@ def read_quantities(name: str, cells: Sequence[str]) -> Column | None:
 
     `name` is the name of the column, which may have the unit: `Weight (kg)`.
     """
+    without = (cell for cell in cells if not any(map(str.isdigit, cell)) and not _is_lacking(cell))
+    if next(itertools.islice(without, MAX_OTHERS, None), None) is not None:
+        return None
     found = [_list_parts(cell.casefold()) if len(cell) <= MAX_CHARS else [] for cell in cells]
     if len({cell.count(":") for cell in cells if is_clock(cell)}) > 1:
         return None  # 58:10 is hours and minutes beside 17:30, and minutes and seconds beside 1:29:54
@@ -93,14 +107,21 @@ def read_quantities(name: str, cells: Sequence[str]) -> Column | None:
 
 
 def _find_unit_of_name(name: str) -> tuple[str, float] | None:
-    """Return the unit in the name of a column. A single letter is one in brackets only: `Weight (g)`."""
+    """Return the unit in the name of a column: the one in brackets, else the first word, else the only one.
+
+    A single letter is a unit in brackets only: `Weight (g)`, `Day rate (£)`, `Hours this week`. In `€/month` it is the first.
+    """
     words = [
         word
-        for word in _NAMED_UNIT.findall(name.casefold())
+        for word in _NAMED_UNIT.findall(_PER.sub("", name.casefold()))
         if word.startswith("(") or len(word) > 1 or not word.isalpha()
     ]
-    found = [known for word in words if (known := find_unit(word.lstrip("([")))]
-    return found[0] if len(found) == 1 else None
+    in_brackets = [word for word in words if word.startswith(("(", "["))]  # `Day rate (£)`
+    for among in (in_brackets, words, words[:1]):
+        found = [known for word in among if (known := find_unit(word.lstrip("([").replace(" ", "")))]
+        if len(found) == 1:
+            return found[0]
+    return None
 
 
 def _list_parts(cell: str) -> list[Quantity]:
@@ -141,7 +162,7 @@ def _is_column(cells: Sequence[str], values: Sequence[object]) -> bool:
     """Return whether a column has enough values. One cell may have other text, and empty cells do not count."""
     found = sum(value is not None for value in values)
     others = sum(value is None and not _is_lacking(cell) for cell, value in zip(cells, values, strict=True))
-    return found >= MIN_VALUES and others <= 1
+    return found >= MIN_VALUES and others <= MAX_OTHERS
 
 
 def _is_lacking(cell: str) -> bool:

@@ -1,12 +1,14 @@
 """The tables of whole documents, as questions about their rows see them, and which rows a question names."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.superlatives import Extreme
+from modules.llm_platform.domain.extractive.table_values import Column, read_dates, read_quantities
 from modules.llm_platform.domain.extractive.table_words import (
     is_asked,
     is_cell_named,
@@ -15,63 +17,150 @@ from modules.llm_platform.domain.extractive.table_words import (
     split_cell,
 )
 
+BEGINNING: Final = 2  # letters that two forms of a word share
 MIN_ROWS: Final = 3  # a smaller table is not compared or counted
 MAX_COUNTED: Final = 12  # a list shows all its rows; if there are more, there is no answer
 MAX_EQUAL: Final = 4  # if more rows share the first place, there is no answer
 
 
-@dataclass(frozen=True, slots=True)
-class RowsFound:
-    """The rows that answer a question, and the number of rows that were compared or counted (`read`).
-
-    `extreme` and `column` say in which column the rows have the highest or lowest value. Both are empty for a count.
-    """
-
-    rows: tuple[Candidate, ...]
-    read: int
-    extreme: Extreme | Literal[""] = ""
-    column: str = ""
+Row = tuple[str, ...]
+"""The cells of a row, one for each column."""
 
 
 class Table:
-    """The rows of one source that have the same column names."""
+    """The rows of one source that have the same column names, below one heading.
 
-    def __init__(self, rows: Sequence[Candidate]) -> None:
+    `source` is the number of the source in citations.
+    """
+
+    def __init__(
+        self, columns: Row, rows: Sequence[Row], *, source: int = 0, title: str = "", heading: str = ""
+    ) -> None:
+        self.columns = columns
         self.rows = rows
-        self.columns = rows[0].sentence.columns
-        self.names = [split_cell(name) for name in self.columns]
+        self.source = source
+        self.names = [split_cell(name) for name in columns]
+        self._title_words = frozenset(word for text in (title, heading) for word in split_cell(text))
 
     def list_cells(self, column: int) -> list[str]:
-        return [row.sentence.row[column] for row in self.rows]
+        return [row[column] for row in self.rows]
+
+    @cached_property
+    def dates(self) -> Mapping[int, Column]:
+        """The columns of dates, by their number."""
+        found = {at: read_dates(self.list_cells(at)) for at in range(len(self.columns))}
+        return {at: column for at, column in found.items() if column is not None}
+
+    @cached_property
+    def quantities(self) -> Mapping[int, Column]:
+        """The columns of quantities, by their number."""
+        found = {at: read_quantities(name, self.list_cells(at)) for at, name in enumerate(self.columns)}
+        return {at: column for at, column in found.items() if column is not None}
+
+    def is_in_title(self, word: str) -> bool:
+        """Return whether the title or the heading has a word: it may be the word for all rows."""
+        return any(is_form(word, other) for other in self._title_words)
 
     def count_matches(self, asked: Sequence[str]) -> int:
         """Return how many of these words the title, the heading or the column names have, or a cell that the question names.
 
         A word within the text of a cell says nothing about the rows: `Booked with the car` is a note on a child seat.
         """
-        texts = (self.rows[0].source.title, self.rows[0].sentence.heading, *self.columns)
-        known = {word for text in texts for word in split_cell(text)}
-        known.update(word for cell in self._list_distinct_cells() if is_cell_named(cell, asked) for word in cell)
+        known = {*self._title_words, *itertools.chain.from_iterable(self.names)}
+        known.update(word for cells in self.find_named_cells(asked).values() for cell in cells for word in cell)
         return sum(any(is_form(word, other) for other in known) for word in asked)
 
-    def _list_distinct_cells(self) -> Iterable[tuple[str, ...]]:
-        cells = set(itertools.chain.from_iterable(row.sentence.row for row in self.rows))
-        return {split_cell(cell) for cell in cells}
+    def find_named_cells(self, asked: Sequence[str]) -> dict[int, set[Row]]:
+        """Return the words of the cells that have no other words than these, by column. A number alone names nothing."""
+        said = {word for word in self._find_cell_words(asked) if is_asked(word, asked)}
+        cells = {cell for word in said for cell in self._cells_by_word[word] if said.issuperset(cell)}
+        found: dict[int, set[Row]] = {}
+        for cell in cells:
+            if not all(map(str.isdigit, cell)):
+                for column in self._columns_by_cell[cell]:
+                    found.setdefault(column, set()).add(cell)
+        return found
+
+    @cached_property
+    def flags(self) -> dict[int, list[bool | None]]:
+        """For each column with a "yes", whether each cell says yes or no; None for other cells."""
+        yes, lacking = load_word_list("yes"), load_word_list("lacking")
+        found: dict[int, list[bool | None]] = {}
+        for column in range(len(self.columns)):
+            cells = [split_cell(cell) for cell in self.list_cells(column)]
+            if any(yes.issuperset(cell) for cell in cells if cell):
+                says_yes = [bool(cell) and yes.issuperset(cell) for cell in cells]
+                says_no = [lacking.issuperset(cell) for cell in cells]
+                pairs = zip(says_yes, says_no, strict=True)
+                found[column] = [True if is_yes else False if is_no else None for is_yes, is_no in pairs]
+        return found
+
+    def _find_cell_words(self, asked: Sequence[str]) -> Iterable[str]:
+        """Yield the words of cells that may be forms of these words: forms of one word begin alike."""
+        beginnings = {word[:BEGINNING] for word in asked}
+        return itertools.chain.from_iterable(self._words_by_beginning.get(start, ()) for start in beginnings)
+
+    @cached_property
+    def _columns_by_cell(self) -> dict[Row, set[int]]:
+        """The columns in which each cell is, by its words."""
+        found: dict[Row, set[int]] = {}
+        for column in range(len(self.columns)):
+            for cell in set(self.list_cells(column)):
+                found.setdefault(split_cell(cell), set()).add(column)
+        return found
+
+    @cached_property
+    def _cells_by_word(self) -> dict[str, list[Row]]:
+        """The words of each cell, by each of them."""
+        found: dict[str, list[Row]] = {}
+        for cell in self._columns_by_cell:
+            for word in set(cell):
+                found.setdefault(word, []).append(cell)
+        return found
+
+    @cached_property
+    def _words_by_beginning(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for word in self._cells_by_word:
+            found.setdefault(word[:BEGINNING], []).append(word)
+        return found
 
 
-def filter_rows(table: Table, content: Sequence[str]) -> list[Candidate]:
-    """Return the rows that the question names: by all words of a cell, or by a column in which the cell says yes."""
-    rows = list(table.rows)
+@dataclass(frozen=True, slots=True)
+class RowsFound:
+    """The rows of a table that answer a question, and the number of rows that were compared or counted (`read`).
+
+    - `places` are the places of the rows in the table.
+    - `extreme` and `column` say in which column the rows have the highest or lowest value. Both are empty for a count.
+    """
+
+    table: Table
+    places: tuple[int, ...]
+    read: int
+    extreme: Extreme | Literal[""] = ""
+    column: str = ""
+
+    @property
+    def rows(self) -> list[Row]:
+        return [self.table.rows[place] for place in self.places]
+
+
+def find_named_places(table: Table, content: Sequence[str]) -> list[int]:
+    """Return the places of the rows whose first cell the question names."""
+    return [at for at, row in enumerate(table.rows) if is_cell_named(split_cell(row[0]), content)]
+
+
+def filter_rows(table: Table, content: Sequence[str]) -> list[int]:
+    """Return the places of the rows that the question names: by all words of a cell, or by a column in which the cell says
+    yes.
+    """
+    places, named = list(range(len(table.rows))), table.find_named_cells(content)
     for column in range(1, len(table.columns)):
-        cells = [split_cell(cell) for cell in table.list_cells(column)]
-        named = [is_cell_named(cell, content) for cell in cells]
-        says_yes = [load_word_list("yes").issuperset(cell) and bool(cell) for cell in cells]
-        if any(says_yes) and any(is_asked(word, content) for word in table.names[column]):
-            named = says_yes
-        if any(named):
-            kept = {id(row) for row, is_named in zip(table.rows, named, strict=True) if is_named}
-            rows = [row for row in rows if id(row) in kept]
-    return rows
+        if column in table.flags and any(is_asked(word, content) for word in table.names[column]):
+            places = [place for place in places if table.flags[column][place]]
+        elif cells := named.get(column):
+            places = [place for place in places if split_cell(table.rows[place][column]) in cells]
+    return places
 
 
 def list_tables(candidates: Sequence[Candidate]) -> list[Table]:
@@ -79,17 +168,24 @@ def list_tables(candidates: Sequence[Candidate]) -> list[Table]:
     by_table: dict[tuple[int, tuple[str, ...], str], list[Candidate]] = {}
     for candidate in candidates:
         row = candidate.sentence.row
-        if row and candidate.source.is_whole and not _is_total(row):
+        if row and candidate.source.is_whole and not is_total(row):
             key = candidate.rank, candidate.sentence.columns, candidate.sentence.heading
             by_table.setdefault(key, []).append(candidate)
     return [
-        Table(rows)
+        _make_table(rows)
         for rows in by_table.values()
         if len(rows) >= MIN_ROWS and all(row.sentence.has_all_rows for row in rows)
     ]
 
 
-def _is_total(row: Sequence[str]) -> bool:
+def _make_table(rows: Sequence[Candidate]) -> Table:
+    source, first = rows[0].source, rows[0].sentence
+    cells = [row.sentence.row for row in rows]
+    return Table(first.columns, cells, source=source.index, title=source.title, heading=first.heading)
+
+
+def is_total(row: Row) -> bool:
+    """Return whether a row has the sums of the others."""
     name = next(filter(None, row), "")
     return not load_word_list("totals").isdisjoint(split_cell(name))
 
@@ -97,5 +193,5 @@ def _is_total(row: Sequence[str]) -> bool:
 def may_name_rows(words: Sequence[str], table: Table, candidates: Sequence[Candidate]) -> bool:
     """Return whether the words that the table lacks may be other words for its rows: no cell and no other source has them."""
     unknown = [word for word in words if not table.count_matches([word])]
-    others = (one for one in candidates if one.sentence.row or one.rank != table.rows[0].rank)
+    others = (one for one in candidates if one.sentence.row or one.source.index != table.source)
     return not any(one.question.terms[number].word in unknown for one in others for number in one.own_credits)

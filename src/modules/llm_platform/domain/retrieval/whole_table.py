@@ -1,6 +1,5 @@
 """The tables of a document with all of their rows, for questions that compare or count them."""
 
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -17,18 +16,15 @@ from modules.llm_platform.domain.extractive.sentences import (
     MAX_TEXT_CHARS,
     split_cells,
 )
+from modules.llm_platform.domain.extractive.table_text import TABLE, TABLE_MARK
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect_language
 from modules.llm_platform.domain.text.page_starts import PageStarts
 
-TABLE_MARK: Final = "---"  # between the names of the columns and the rows
 PARTS: Final = "\n\n"  # between the parts of a table
 MAX_READ_CHARS: Final = 2 * MAX_TEXT_CHARS  # of a document of tables, whose parts repeat the names of the columns
 MAX_TITLE_CHARS: Final = 120  # of a text above a table
 MAX_MIXED_CHARS: Final = 40_000  # of the tables of a document that also has prose
-
-# The names of the columns with the rule below them, and the rows.
-TABLE = re.compile(r"^(\|[^\n]*\|[ \t]*\n\|[ \t]*:?-[-:|][-:| \t]*\|[ \t]*)\n((?:\|[^\n]*(?:\n|\Z))+)", re.MULTILINE)
 
 
 def wants_whole_table(question: str, texts: Iterable[str]) -> bool:

@@ -8,9 +8,10 @@ from io import StringIO
 from typing import Final
 
 from modules.llm_platform.domain.extractive.sentences import MAX_COLUMNS
+from modules.llm_platform.domain.extractive.table_text import TABLE
 from modules.llm_platform.domain.markdown.outline import read_outline
 from modules.llm_platform.domain.retrieval.chunking import MAX_WORDS, measure_words
-from modules.llm_platform.domain.retrieval.whole_table import PARTS, TABLE
+from modules.llm_platform.domain.retrieval.whole_table import PARTS
 
 DELIMITERS: Final = ",;\t|"  # they divide the values in a row, whatever the suffix says
 MAX_HEAD_WORDS: Final = MAX_WORDS * 2 // 3  # of names and rule, for each passage to have them

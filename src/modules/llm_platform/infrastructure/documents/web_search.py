@@ -13,16 +13,12 @@ from modules.llm_platform.domain.dtos.document_dtos import DocumentList, Documen
 from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, IndexedDocument, Passage, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.extractive.table_text import TABLE_MARK
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.bm25 import make_passage_vector, make_question_vector
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text, merge_passages
-from modules.llm_platform.domain.retrieval.whole_table import (
-    TABLE_MARK,
-    compares_rows,
-    join_whole_tables,
-    wants_whole_table,
-)
+from modules.llm_platform.domain.retrieval.whole_table import compares_rows, join_whole_tables, wants_whole_table
 from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses

@@ -9,23 +9,17 @@ from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_l
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
-from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.compared_rows import asks_about_rows, find_rows
-from modules.llm_platform.domain.extractive.described_rows import (
-    asks_for_described_rows,
-    find_described_rows,
-    leave_out_rows,
-)
+from modules.llm_platform.domain.extractive.asked_rows import asks_for_any_rows, find_asked_rows
+from modules.llm_platform.domain.extractive.described_rows import leave_out_rows
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.named_rows import add_rows_alike, find_named_rows, group_named_rows
-from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.question_parts import list_open_parts
 from modules.llm_platform.domain.extractive.reading import ReadingResult
 from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_quotes, render_rows
 from modules.llm_platform.domain.extractive.report import write_report
-from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, find_limited_rows
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, make_quotes
-from modules.llm_platform.domain.extractive.tables import RowsFound
+from modules.llm_platform.domain.extractive.tables import list_tables
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
@@ -34,7 +28,6 @@ from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 RULES_VERSION = "22"  # part of the keys of stored reports: raise it when the selection or the rendering changes
-ROW_QUESTIONS: Final = (asks_for_limited_rows, asks_about_rows, asks_for_described_rows)
 NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 NO_MARKERS: Final = str.maketrans("[]", "()")
 
@@ -77,10 +70,10 @@ class ExtractiveSynthesizer(ISynthesizer):
             return self._answer(await _run(request, lambda: _write_report(request, evidence)), messages)
         question = read_question(request.question, detect_language(request.question) or request.language)
         is_answered = bool(evidence) and all(row.state == "answered" for row in request.evidence)
-        if is_answered and not any(asks(question) for asks in ROW_QUESTIONS):
+        if is_answered and not asks_for_any_rows(question):
             return self._answer("\n\n".join(render_quotes(evidence)), messages)
         selection = await _run(request, lambda: choose_by_words(question, request.sources))
-        rows = _find_rows(question, selection.candidates)
+        rows = find_asked_rows(question, list_tables(selection.candidates), selection.candidates)
         if rows is not None:
             return self._answer(render_rows(rows, messages), messages)
         if is_answered:
@@ -116,13 +109,6 @@ class ExtractiveSynthesizer(ISynthesizer):
 
     def _answer(self, text: str, messages: Messages) -> Synthesis:
         return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))
-
-
-def _find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
-    """Return the rows of a table that answer. If a question has a limit, rows beyond it do not answer."""
-    if asks_for_limited_rows(question):
-        return find_limited_rows(question, candidates)
-    return find_rows(question, candidates) or find_described_rows(question, candidates)
 
 
 def _list_parts(parts: Sequence[str], messages: Messages) -> str:
