@@ -10,6 +10,7 @@ from modules.llm_platform.application.research.write.llm_synthesizer import LLMS
 from modules.llm_platform.application.research.write.passage_choice import MAX_READ, PassageChooser
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SupportModelError
+from modules.llm_platform.domain.extractive.rendering import TO_NAME
 from modules.llm_platform.domain.llm.context_budget import SMALL_BUDGET_TOKENS, SMALL_READ_TOKENS
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
@@ -113,3 +114,48 @@ def test_both_models_are_loaded_early() -> None:
     encoder, model = FakeSentenceEncoder(), FakeSupportModel()
     LLMSynthesizer(FakeLLM(), sources_tokens=SMALL_BUDGET_TOKENS, passages=chooser(encoder, model)).begin_loading()
     assert (encoder.is_loading, model.is_loading) == (True, True)
+
+
+MEMBERS = "| Name | Age | Fee |\n|---|---|---|\n" + "".join(
+    f"| Member {age} | {age} | £{age} |\n" for age in range(12, 60)
+)
+TABLE = Source(index=3, title="members", url="doc:members.csv", text=MEMBERS, text_kind="document", is_whole=True)
+
+
+@for_each(
+    "question, lead, rows",
+    [
+        (
+            "Who is younger than 14?",
+            TO_NAME.format(count=2, read=48),
+            ["| Member 12 | 12 | £12 |", "| Member 13 | 13 | £13 |"],
+        ),
+        ("Who pays the highest fee?", "Highest “Fee” of 48 rows:", ["| Member 59 | 59 | £59 |"]),
+    ],
+)
+async def test_a_question_about_rows_gets_these_rows(question: str, lead: str, rows: list[str]) -> None:
+    """A line above them says what they are. Other rows and other sources are left out."""
+    llm = FakeLLM(["Some [3]."])
+    writer = LLMSynthesizer(llm, sources_tokens=SMALL_BUDGET_TOKENS, passages=chooser())
+    written = await writer.synthesize(SynthesisRequest(question, (*SOURCES[:2], TABLE), "en"))
+    read = llm.requests[0].messages[1].content
+    assert "\n".join([lead, "", "| Name | Age | Fee |", "| --- | --- | --- |", *rows, ""]) in read
+    assert "ferry" not in read
+    assert written.truncated_tokens > 0
+
+
+@for_each(("sources_tokens", "is_cut"), [(4000, False), (SMALL_BUDGET_TOKENS + 1, True)])
+async def test_a_larger_model_compares_the_rows_that_it_can_read(sources_tokens: int, is_cut: bool) -> None:
+    rows = "".join(f"| Guest {age} | {age} | £{age} |\n" for age in range(60, 200 if is_cut else 60))
+    source, llm = TABLE.model_copy(update={"text": MEMBERS + rows}), FakeLLM(["Some [3]."])
+    await LLMSynthesizer(llm, sources_tokens=sources_tokens).synthesize(
+        SynthesisRequest("Who is younger than 14?", (source,), "en")
+    )
+    assert ("| Member 30 |" in llm.requests[0].messages[1].content) != is_cut
+
+
+async def test_an_uncertain_question_about_rows_gets_passages() -> None:
+    encoder, llm = FakeSentenceEncoder(has_answer), FakeLLM(["Some [3]."])
+    writer = LLMSynthesizer(llm, sources_tokens=SMALL_BUDGET_TOKENS, passages=chooser(encoder))
+    await writer.synthesize(SynthesisRequest("Which member is the tallest?", (*SOURCES[:2], TABLE), "en"))
+    assert encoder.asked

@@ -12,16 +12,17 @@ from modules.llm_platform.application.research.write.answer_prompt import (
     Prompt,
     build_prompt,
 )
-from modules.llm_platform.application.research.write.passage_choice import PassageChooser
+from modules.llm_platform.application.research.write.passage_choice import PassageChooser, choose_rows
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import READER_STEP_S, LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
-from modules.llm_platform.domain.llm.context_budget import SMALL_BUDGET_TOKENS, SOURCES_BUDGET_TOKENS
+from modules.llm_platform.domain.llm.context_budget import SMALL_BUDGET_TOKENS, SOURCES_BUDGET_TOKENS, BudgetedText
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.synthesizer import StreamingSynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.messages import get_messages
+from modules.llm_platform.domain.text.tokens import count_tokens
 from shared.exceptions import AppException
 
 DEFAULT_CONTEXT_TOKENS = 32_000
@@ -41,7 +42,8 @@ class LLMSynthesizer(StreamingSynthesizer):
     - `context_tokens` is the context length of the smallest model behind `llm`, for prompt and answer together.
     - `sources_tokens` limits the sources of a short answer, and `report_sources_tokens` the sources of a report. Without the
       second limit, the context limits a report.
-    - `passages` chooses what a small model reads of the sources of a short answer. Without it, words choose.
+    - `passages` chooses what a small model reads of the sources of a short answer. Without it, words choose. A question about
+      rows of a table gets the rows that answer.
 
     Raises the errors of the LLM port.
     """
@@ -117,11 +119,20 @@ class LLMSynthesizer(StreamingSynthesizer):
         if request.questions:
             limit = self._report_sources_tokens
             return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit), ()
-        chosen, degraded = None, NO_FAILURE
-        if self._passages is not None and not request.evidence:
+        limit, degraded = self._sources_tokens, NO_FAILURE
+        chosen = await run_in_thread_if_long(chars, self._choose_rows, request)
+        if chosen is None and self._passages is not None and not request.evidence:
             chosen, degraded = await self._passages.choose(request.sources, request.question, request.language)
-        limit = self._sources_tokens
         return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit, chosen), degraded
+
+    def _choose_rows(self, request: SynthesisRequest) -> BudgetedText | None:
+        """Return the rows that answer. A larger model compares rows itself if it can read them all."""
+        if not any(source.is_whole for source in request.sources):
+            return None
+        is_small = self._sources_tokens <= SMALL_BUDGET_TOKENS
+        if not is_small and sum(count_tokens(source.text) for source in request.sources) <= self._sources_tokens:
+            return None
+        return choose_rows(request.sources, request.question, request.language)
 
 
 class _AnswerReader:
