@@ -49,12 +49,13 @@ OnRead = Callable[[str, str, int], None]  # called with the address, "read" or t
 class ReadSource:
     """A source after reading: what the answer shows of it, and its text, empty where it was not read.
 
-    `pages` says where the pages of a PDF begin in the text.
+    `pages` says where the pages of a PDF begin in the text. `is_whole` is True if the text is all of a page or document.
     """
 
     shown: VerifiedSource
     text: str = ""
     pages: PageStarts = ()
+    is_whole: bool = False
 
     @property
     def index(self) -> int:
@@ -72,6 +73,7 @@ class ReadSource:
             published=shown.published,
             extraction=shown.extraction,
             pages=self.pages,
+            is_whole=self.is_whole,
         )
 
 
@@ -136,6 +138,7 @@ async def _read(
             ),
             page.text[:MAX_PAGE_CHARS],
             page.pages,
+            is_whole=len(page.text) <= MAX_PAGE_CHARS,
         )
         for source in group
     ]
@@ -150,7 +153,7 @@ def _take_given(source: NamedSource) -> ReadSource:
         text_kind="document",
         pages=len(source.pages) or None,
     )
-    return ReadSource(shown, source.text, source.pages)
+    return ReadSource(shown, source.text, source.pages, is_whole=source.is_whole)
 
 
 def _report_unread(source: NamedSource, state: SourceState, reason: str) -> ReadSource:

@@ -104,7 +104,7 @@ class TextVerification:
 
     async def _read_citations(self, given: Sequence[GivenSource]) -> CitedText:
         sources = [
-            GivenSource(source.index, source.url or "", source.title, source.text or "")
+            GivenSource(source.index, source.url or "", source.title, source.text or "", is_whole=True)
             for source in self._request.sources
         ]
         cited = await self._tools.read_text(self._request.text, [*sources, *given])

@@ -22,8 +22,9 @@ from typing import NamedTuple
 from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare_source
 from modules.llm_platform.domain.citations.compare.changes import locate_difference
 from modules.llm_platform.domain.citations.compare.meaning import CheckKey, Doubts
+from modules.llm_platform.domain.citations.compare.row_judgement import judge_rows
 from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement, judge, judge_clauses, score_support
-from modules.llm_platform.domain.citations.read.claims import read_claim
+from modules.llm_platform.domain.citations.read.claims import Claim, read_claim
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -165,7 +166,8 @@ class CitationChecker:
             if number not in self._prepared:
                 self._check_stop()
                 source = self._sources[number]
-                self._prepared[number] = prepare_source(source.text, source.title, self._language)
+                is_whole = source.is_whole or source.is_read_page
+                self._prepared[number] = prepare_source(source.text, source.title, self._language, is_whole=is_whole)
 
     def _assign_trailing_markers(self, text: AnswerText) -> Iterable[tuple[int, int]]:
         """Yield pairs of sentence position and source for markers that follow several sentences.
@@ -229,15 +231,20 @@ class CitationChecker:
     def _list_likely_sources(self, sentence: AnswerSentence, numbers: Iterable[int]) -> list[int]:
         """Return the prepared sources that have most words of a statement, best first, at most MAX_TRIED_SOURCES."""
         claim = self._read_claim(sentence.claim)
-        known = sorted(
-            ((self._prepared[number].measure_known_share(claim), -number) for number in numbers), reverse=True
-        )
+        known = sorted(((self._measure_known_share(claim, number), -number) for number in numbers), reverse=True)
         return [-number for share, number in known[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE]
+
+    def _measure_known_share(self, claim: Claim, number: int) -> float:
+        """Return the share of the claim's words that a source has; 1 if its tables tell whether the claim is true."""
+        source = self._prepared[number]
+        is_told = bool(source.tables) and judge_rows(claim.text, source.tables, self._language).finding is not None
+        return 1.0 if is_told else source.measure_known_share(claim)
 
     def _score_support(self, sentence: AnswerSentence, number: int) -> float:
         """Return the score of the source if it supports the sentence, else 0. Scores below MIN_FOUND_SCORE may be 0 too."""
         if not sentence.cells:
-            return score_support(self._read_claim(sentence.claim), self._prepared[number], MIN_FOUND_SCORE)
+            claim = self._read_claim(sentence.claim)
+            return score_support(claim, self._prepared[number], self._language, MIN_FOUND_SCORE)
         judgement = self._judge(sentence, number, is_shown=False)
         return judgement.score if judgement.verdict == "supported" else 0.0
 

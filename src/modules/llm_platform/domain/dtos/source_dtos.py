@@ -46,6 +46,11 @@ class Source(BaseModel, frozen=True):
         """The hex digest of the text in UTF-8."""
         return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
+    @property
+    def is_read_page(self) -> bool:
+        """True for a page of which most was kept: its tables are taken to have all their rows."""
+        return self.text_kind == "page" and (self.extraction is None or self.extraction >= READ_IN_PART)
+
 
 class SourceRef(BaseModel, frozen=True):
     """A source as an answer lists it.

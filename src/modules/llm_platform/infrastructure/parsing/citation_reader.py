@@ -45,5 +45,6 @@ def _to_named_source(answer: dict[str, Any], given: Sequence[GivenSource]) -> Na
         is_numbered=answer["is_numbered"],
     )
     if (position := answer["text_of"]) is not None:
-        source.text, source.pages = given[position].text, given[position].pages
+        sent = given[position]
+        source.text, source.pages, source.is_whole = sent.text, sent.pages, sent.is_whole
     return source

@@ -198,5 +198,5 @@ def test_support_is_the_score_of_what_is_called_supported(sentence: str) -> None
         )
         judgement = judge(claim, source, "en")
         support = judgement.score if judgement.verdict == "supported" else 0.0
-        assert score_support(claim, source, 0.0) == support
-        assert score_support(claim, source, 0.9) == (support if support >= 0.9 else 0.0)
+        assert score_support(claim, source, "en", 0.0) == support
+        assert score_support(claim, source, "en", 0.9) == (support if support >= 0.9 else 0.0)

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.claim_masks import ClaimMasks, MaskWeights
+from modules.llm_platform.domain.citations.compare.source_rows import SourceTable, read_source_tables
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import WORD, is_unspaced
 from modules.llm_platform.domain.text.language import detect_language, load_stop_words
@@ -68,9 +69,12 @@ class Passage:
 class SourceText:
     """The text of one source, with an index from words to the sentences that have them."""
 
-    def __init__(self, text: str, spans: list[Span], title: str, stop_words: frozenset[str]) -> None:
+    def __init__(
+        self, text: str, spans: list[Span], title: str, stop_words: frozenset[str], *, is_whole: bool = False
+    ) -> None:
         self.text = text
         self.title = title
+        self._is_whole = is_whole
         self.spans = spans
         self._stop_words = stop_words
         self._postings, self._buckets = _index_words(text, spans)
@@ -80,6 +84,10 @@ class SourceText:
     @cached_property
     def language(self) -> str | None:
         return detect_language(self.text[:MAX_LANGUAGE_CHARS])
+
+    @cached_property
+    def tables(self) -> list[SourceTable]:
+        return read_source_tables(self.text, self.title, is_whole=self._is_whole)
 
     def read_facts(self, span: Span) -> TextFacts:
         """Return the facts of a passage or sentence. They are read once for all claims."""
@@ -241,11 +249,13 @@ class SourceText:
                         yield first, last, mask
 
 
-def prepare_source(text: str, title: str, language: str) -> SourceText:
+def prepare_source(text: str, title: str, language: str, *, is_whole: bool = False) -> SourceText:
     """Return a source with this text and title. `language` decides where sentences end, and which words are stop words.
 
-    The result does not depend on other sources, because their pages arrive in any order.
+    `is_whole` is True if the text is known to be a whole document: its tables have all their rows. The result does not depend on
+    other sources, because their pages arrive in any order.
     """
+    is_whole = is_whole and len(text) <= MAX_TEXT_CHARS
     text = text[:MAX_TEXT_CHARS]
     spans: list[Span] = []
     for start, end in iterate_sentences(text, language):
@@ -253,7 +263,7 @@ def prepare_source(text: str, title: str, language: str) -> SourceText:
             spans.append((start, end))
         else:
             spans += _split_readable(text, start, end)
-    return SourceText(text, spans, title, load_stop_words(language))
+    return SourceText(text, spans, title, load_stop_words(language), is_whole=is_whole)
 
 
 def _is_table(text: str) -> bool:

@@ -4,6 +4,9 @@
 the passage that fits best, `facts` compares the facts of both, and `score` computes the probability that the passage supports
 the claim. One wrong number, unit, name, identifier, date or negation refutes a claim, even if everything else agrees. If the
 source lacks a number of the claim, or gives its act to another subject, the claim is partial at best.
+
+The cells decide a claim about the rows of a table, such as "Ines is older than Ben" (`row_judgement`). If it is not certain what
+they say, shared words do not support or refute it.
 """
 
 from __future__ import annotations
@@ -17,10 +20,13 @@ from modules.llm_platform.domain.citations.compare.changes import Change
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.facts import find_change, is_partial_at_best
 from modules.llm_platform.domain.citations.compare.replaced_words import find_replacement
+from modules.llm_platform.domain.citations.compare.row_claim import RowClaim, RowFinding
+from modules.llm_platform.domain.citations.compare.row_judgement import judge_rows
 from modules.llm_platform.domain.citations.compare.score import compute_features, compute_probability, read_weights
+from modules.llm_platform.domain.citations.compare.source_rows import SourceTable
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.citations.read.words import is_unspaced
-from modules.llm_platform.domain.dtos.citation_dtos import Verdict
+from modules.llm_platform.domain.dtos.citation_dtos import DifferenceKind, Verdict
 from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.negation import is_denied_at
 from modules.llm_platform.domain.text.sentences import Span
@@ -32,6 +38,8 @@ LAST_LATIN: Final = "\u024f"
 RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "unchecked": 2, "supported": 3}
 MIN_VERBATIM_SHARE: Final = 0.9  # a source with a smaller share of the words is not searched for a copy
 MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # a source with this share of the words is in the language of the sentence
+COMPUTED_SCORE: Final = 0.95  # of a claim that the cells of a table confirm
+MAX_QUOTED_ROWS: Final = 3  # adjacent rows in one quote
 DENIAL_REACH_CHARS: Final = 40  # a denial is looked for this far before and after a copied sentence
 
 
@@ -45,6 +53,7 @@ class Judgement:
     - `is_verbatim` is True if the source has the sentence word for word, or each cell of a table row.
     - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
     - `highest` is the highest verdict that a support model may give. Words decide about numbers and about who did something.
+    - `is_computed` is True if the cells of a table decided.
     - `word_verdict` is the verdict of the words if a support model gave `verdict`, else None.
     """
 
@@ -57,6 +66,7 @@ class Judgement:
     change: Change | None = None  # the difference to show to a reader
     highest: Verdict = "supported"
     word_verdict: Verdict | None = None
+    is_computed: bool = False
 
     @property
     def is_final(self) -> bool:
@@ -65,6 +75,7 @@ class Judgement:
             self.verdict == "unchecked"
             or self.is_verbatim
             or self.is_refuted
+            or self.is_computed
             or bool(self.cells)
             or self.word_verdict is not None
         )
@@ -163,7 +174,12 @@ def _judge_claim(claim: Claim, source: SourceText, language: str) -> Judgement:
         return _spare_foreign_claim(claim, source, language, Judgement("unsupported", 0.0))
     if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
         return Judgement("supported", 1.0, passage.span, is_verbatim=True)
+    rows = judge_rows(claim.text, source.tables, language)
+    if rows.claim is not None and rows.finding is not None:
+        return _judge_by_rows(rows.claim, rows.finding, source)
     judgement = _judge_by_facts(claim, source, passage)
+    if rows.is_open:
+        return _leave_open(judgement)
     if judgement.verdict != "supported" and passage.known < MIN_SAME_LANGUAGE_SHARE:
         return _spare_foreign_claim(claim, source, language, judgement)
     return judgement
@@ -189,7 +205,36 @@ def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage) -> Judge
     )
 
 
-def score_support(claim: Claim, source: SourceText, least: float) -> float:
+def _judge_by_rows(claim: RowClaim, finding: RowFinding, source: SourceText) -> Judgement:
+    quote = _quote_rows(claim.source, finding.places)
+    if finding.is_true:
+        return Judgement("supported", COMPUTED_SCORE, quote, is_computed=True)
+    if finding.is_true is None:
+        return Judgement("partial", round(read_weights().supported, 2), quote, is_computed=True, highest="partial")
+    change = None
+    if finding.claimed is not None and finding.column is not None:
+        place, column = finding.places[-1], finding.column
+        is_name = any(row.column == column for row in claim.named)
+        kind: DifferenceKind = "name" if is_name else "date" if column in claim.table.dates else "number"
+        change = Change(kind, finding.claimed, claim.source.find_cell(source.text, place, column))
+    return Judgement("unsupported", 0.0, quote, is_refuted=True, is_computed=True, change=change)
+
+
+def _quote_rows(table: SourceTable, places: Sequence[int]) -> Span:
+    """Return the span of these rows if they are adjacent, else of the last one."""
+    first, last = min(places), max(places)
+    is_adjacent = last - first < len(set(places)) <= MAX_QUOTED_ROWS
+    return (table.spans[first][0], table.spans[last][1]) if is_adjacent else table.spans[places[-1]]
+
+
+def _leave_open(judgement: Judgement) -> Judgement:
+    """Return the judgement of the words on a claim that compares rows. They cannot tell whether it is true."""
+    verdict = min(judgement.verdict, "partial", key=RANK.__getitem__)
+    score = round(min(judgement.score, read_weights().supported), 2)
+    return replace(judgement, verdict=verdict, score=score, is_refuted=False, change=None, highest="partial")
+
+
+def score_support(claim: Claim, source: SourceText, language: str, least: float) -> float:
     """Return the score of a claim that `judge` would call supported; 0 for other verdicts and for scores below `least`.
 
     This is faster than `judge`: the most expensive comparison comes last, and most sources fail before it.
@@ -199,6 +244,9 @@ def score_support(claim: Claim, source: SourceText, least: float) -> float:
         return 0.0
     if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
         return 1.0
+    rows = judge_rows(claim.text, source.tables, language)
+    if rows.finding is not None or rows.is_open:
+        return COMPUTED_SCORE if rows.finding is not None and rows.finding.is_true else 0.0
     compared = Comparison(claim, source, passage)
     score = compute_probability(compute_features(compared))
     if score < read_weights().supported or round(score, 2) < least or is_partial_at_best(compared):

@@ -20,7 +20,7 @@ class GivenSource:
     - `index` is the number, from 1, by which the text cites the source.
     - `url` is its address, and `text` its content; either may be empty.
     - `title` is a name by which the text may also cite it.
-    - `pages` says where the pages of a PDF begin in `text`.
+    - `pages` says where the pages of a PDF begin in `text`, and `is_whole` is True if it is all of a document.
     - `is_numbered` is False if the text does not cite the source by `index`. The source then takes the number of the list
       entry that has its title.
     """
@@ -31,6 +31,7 @@ class GivenSource:
     text: str = ""
     pages: PageStarts = ()
     is_numbered: bool = True
+    is_whole: bool = False
 
 
 @dataclass(slots=True)
@@ -49,6 +50,7 @@ class NamedSource:
     is_listed: bool = True
     pages: PageStarts = ()
     is_numbered: bool = True
+    is_whole: bool = False
 
 
 class Piece(NamedTuple):

@@ -209,6 +209,7 @@ async def _read_documents(platform: LLMPlatform, paths: Sequence[Path]) -> tuple
             text=page.text[:MAX_SOURCE_CHARS],
             pages=page.pages,
             is_numbered=False,
+            is_whole=len(page.text) <= MAX_SOURCE_CHARS,
         )
         for number, (path, page) in enumerate(found)
     )

@@ -1,0 +1,231 @@
+"""A claim beside one table: the rows that it names, and what else it says."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, cached_property
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.citations.compare.source_rows import (
+    HIDDEN,
+    NamedRow,
+    PlacedWord,
+    SourceTable,
+    hide,
+    list_placed_words,
+    strip_genitive,
+)
+from modules.llm_platform.domain.extractive.compared_columns import Columns
+from modules.llm_platform.domain.extractive.limits import OF_DATES, OF_QUANTITIES, load_phrases
+from modules.llm_platform.domain.extractive.measures import is_measuring_word, load_measures
+from modules.llm_platform.domain.extractive.quantities import (
+    Day,
+    find_day,
+    find_decimal_sign,
+    find_unit,
+    list_quantities,
+    read_figure,
+)
+from modules.llm_platform.domain.extractive.superlatives import EXTREMES
+from modules.llm_platform.domain.extractive.table_words import fold_words, is_asked, load_word_list, split_cell
+from modules.llm_platform.domain.extractive.tables import Row, Table
+from modules.llm_platform.domain.text.language import load_stop_words
+from modules.llm_platform.domain.text.numbers import list_numbers, load_date_words, load_number_words
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.tokens import fold
+
+MAX_UNEXPLAINED: Final = 1  # a word for the rows, such as "member", that the table need not have
+TOLERANCE: Final = 1e-6
+STOPS: Final = ".,"  # at the end of a number they belong to the sentence
+OTHER_WORDS: Final = (  # lists of words that compare, count or list
+    *EXTREMES,
+    "equal",
+    "twice",
+    "half",
+    "times",
+    "in_all",
+    "reporting",
+    "counting",
+    "choosing",
+    "fillers",
+    "listing",
+    "per",
+)
+
+
+class Amount(NamedTuple):
+    """A number of a claim with the unit that it is converted to (empty without a known one), and its span."""
+
+    value: float
+    unit: str
+    span: Span
+
+
+class RowFinding(NamedTuple):
+    """What the cells of a table say about a claim.
+
+    - `is_true` is None if the claim leaves out a part of what it should list.
+    - `places` are the rows that show it, and `column` the cells.
+    - `claimed` is the span of the claim that is wrong.
+    """
+
+    is_true: bool | None
+    places: Sequence[int]
+    column: int | None = None
+    claimed: Span | None = None
+
+
+class RowClaim:
+    """A claim and one table.
+
+    - `named` are the rows that the claim names, in its order.
+    - `text` is the claim with their names hidden, so that a number or word of a name is not read as something else.
+    - `words` are the other words.
+    """
+
+    def __init__(self, text: str, words: Sequence[PlacedWord], source: SourceTable, language: str) -> None:
+        self.source, self.language = source, language
+        self.named: list[NamedRow] = source.find_named_rows(words)
+        self.text = hide(text, [(row.start, row.end) for row in self.named])
+        self.words = [word for word in words if not any(row.start <= word.start < row.end for row in self.named)]
+        self.folded = [word.word for word in self.words]
+
+    @property
+    def table(self) -> Table:
+        return self.source.table
+
+    @property
+    def places(self) -> list[int]:
+        """The places of the named rows, each once."""
+        return list(dict.fromkeys(row.place for row in self.named))
+
+    @cached_property
+    def quantities(self) -> Columns:
+        """The columns of quantities that name no row of the claim."""
+        naming = {row.column for row in self.named}
+        return {at: column for at, column in self.table.quantities.items() if at not in naming}
+
+    @cached_property
+    def _lowered(self) -> str:
+        """The text in lower case, as long as the text: `casefold` would make two letters of an ß."""
+        return self.text.lower() if len(self.text.lower()) == len(self.text) else self.text
+
+    @cached_property
+    def day(self) -> Day | None:
+        """The first date of the claim outside of names."""
+        try:
+            return find_day(self._lowered)
+        except ValueError:
+            return None
+
+    @cached_property
+    def amounts(self) -> list[Amount]:
+        """The numbers of the claim in figures, outside of names and dates."""
+        text, day, found = self._lowered, self.day, []
+        for part in list_quantities(text):
+            decimal = find_decimal_sign([part.figure])
+            if decimal is not None and not (day and day.start <= part.start < day.end):
+                end = part.start + len(text[part.start : part.end].rstrip(STOPS))
+                found.append(Amount(read_figure(part.figure, decimal) * part.size, part.unit, (part.start, end)))
+        return found
+
+    @cached_property
+    def content(self) -> list[str]:
+        """The words that name something: no function words, no words of comparisons, no numbers."""
+        left_out = load_stop_words(self.language) | _load_other_words()
+        words = (strip_genitive(word) for word in fold_words(self.text.replace(HIDDEN, " ")))
+        return [
+            word
+            for word in words
+            if word not in left_out
+            and not is_measuring_word(word)
+            and not word[0].isdigit()
+            and any(map(str.isalpha, word))
+            and find_unit(word) is None
+        ]
+
+    @cached_property
+    def spelled_amounts(self) -> list[Amount]:
+        """The numbers of the claim in words, from two on, with a unit right after them."""
+        numbers, found = load_number_words(), []
+        for at, word in enumerate(self.words):
+            value = numbers.get(word.word, "")
+            if value.isdigit() and int(value) > 1:
+                unit, size = (find_unit(self.folded[at + 1]) if at + 1 < len(self.words) else None) or ("", 1.0)
+                found.append(Amount(int(value) * size, unit, word[1:]))
+        return found
+
+    @cached_property
+    def is_explained(self) -> bool:
+        """True if the table has all content words but one, which may be a word for the rows.
+
+        Another word for what a column measures is explained, too: `joined` for a column `Started`.
+        """
+        names = {word for name in self.table.names for word in name}
+        heads = frozenset().union(*(one.heads for one in load_measures() if not one.heads.isdisjoint(names)))
+        content = [word for word in self.content if word not in heads]
+        return len(content) - self.table.count_matches(content) <= MAX_UNEXPLAINED
+
+    def has_cell(self, amount: Amount, places: Iterable[int], column: int | None = None) -> bool:
+        """Return whether one of these rows has this number in a cell, or in the cell of this column."""
+        written = self.text[slice(*amount.span)]
+        readings = [reading for reading, _ in list_numbers(written)]
+        rows = (self.table.rows[place] for place in places)
+        cells = (cell for row in rows for cell in (row if column is None else [row[column]]))
+        return any(reading & other for cell in cells for other, _ in list_numbers(cell) for reading in readings)
+
+    def confirms_amounts(self, places: Sequence[int], but: Span | None = None) -> bool:
+        """Return whether each number of the claim is in a cell of these rows, except those in the span `but`."""
+        others = (one for one in self.amounts if but is None or not but[0] <= one.span[0] < but[1])
+        return all(self.has_cell(one, places) for one in others)
+
+    @cached_property
+    def is_of_one_kind(self) -> bool:
+        """False if cells of two columns name different rows: `Windflower lies in B5` is about another cell of the first one."""
+        by_column: dict[int, set[int]] = {}
+        for row in self.named:
+            by_column.setdefault(row.column, set()).add(row.place)
+        return len({frozenset(places) for places in by_column.values()}) <= 1
+
+    @cached_property
+    def flags(self) -> dict[int, list[bool | None]]:
+        """The columns of yes and no that the claim names with all words. A few cells may have other words."""
+        flags = self.table.flags.items()
+        plain = {at: cells for at, cells in flags if 2 * sum(cell is not None for cell in cells) >= len(cells)}
+        return {
+            at: cells
+            for at, cells in plain.items()
+            if all(is_asked(word, self.folded) for word in self.table.names[at] if len(word) > 1)
+        }
+
+    @cached_property
+    def named_cells(self) -> dict[int, set[Row]]:
+        """The words of the cells, in any row, that the claim names by all of their words, by column.
+
+        Columns of values and those with the names of its rows are left out.
+        """
+        left_out = {*self.quantities, *self.table.dates, *(row.column for row in self.named)}
+        return {at: cells for at, cells in self.table.find_named_cells(self.content).items() if at not in left_out}
+
+    def has_other_cells(self, places: Iterable[int]) -> bool:
+        """Return whether the claim also names cells that one of these rows has otherwise, or a column in which it says no."""
+        places = list(places)
+        if any(not cells[place] for cells in self.flags.values() for place in places):
+            return True
+        rows = [self.table.rows[place] for place in places]
+        return any(split_cell(row[at]) not in cells for at, cells in self.named_cells.items() for row in rows)
+
+
+def equals(one: float, other: float) -> bool:
+    return abs(one - other) <= TOLERANCE * max(1.0, abs(one), abs(other))
+
+
+def read_row_claims(text: str, tables: Sequence[SourceTable], language: str) -> Iterator[RowClaim]:
+    """Yield the claim beside each table."""
+    words = list_placed_words(text)
+    return (RowClaim(text, words, table, language) for table in tables)
+
+
+@cache
+def _load_other_words() -> frozenset[str]:
+    phrases = load_phrases(*OF_DATES, *OF_QUANTITIES, "between", "and", "or_more", "or_less", "than", "hedges")
+    of_limits = frozenset(fold(word) for phrase in phrases for word in phrase.split())
+    return of_limits.union(*map(load_word_list, OTHER_WORDS), load_number_words(), load_date_words())

@@ -1,0 +1,238 @@
+"""Claims that compare named rows of a table: `Ines is older than Ben`, `Ines and Ben pay the same`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.citations.compare.row_claim import Amount, RowClaim, RowFinding, equals
+from modules.llm_platform.domain.citations.compare.source_rows import NamedRow
+from modules.llm_platform.domain.extractive.compared_columns import list_nearest_columns, measures
+from modules.llm_platform.domain.extractive.limits import Kind, load_phrases
+from modules.llm_platform.domain.extractive.measures import (
+    BEGINNING,
+    OPPOSITE,
+    Direction,
+    Measure,
+    list_asked_measures,
+    list_comparisons,
+)
+from modules.llm_platform.domain.extractive.superlatives import find_superlative
+from modules.llm_platform.domain.extractive.table_values import Column
+from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
+from modules.llm_platform.domain.text.negation import count_negators
+from modules.llm_platform.domain.text.numbers import load_number_words
+from modules.llm_platform.domain.text.sentences import Span
+
+THAN_REACH: Final = 7  # words from "than" to the name of the other row: `than a day with the mixer`
+COMPARATIVE_REACH: Final = 5  # words from the comparative to "than": `a higher annual fee than`
+PREPOSITION_REACH: Final = 4  # words from "above" to the name: `640 € über der in der Lindenstraße`
+FACTORS: Final = {"twice": 2.0, "half": 0.5}
+
+
+class _Reading(NamedTuple):
+    """What a comparative compares: more or less of a measure, of a date, or of a column that the claim names."""
+
+    direction: Direction
+    measure: Measure | None = None
+    is_of_dates: bool = False
+
+
+PREPOSITIONS: Final[dict[Kind, _Reading]] = {
+    "before": _Reading("less", is_of_dates=True),
+    "after": _Reading("more", is_of_dates=True),
+    "above": _Reading("more"),
+    "below": _Reading("less"),
+}
+
+
+class _Comparison(NamedTuple):
+    """The first rows, compared with the others. `word` is the comparative and `than` the word after it."""
+
+    first: Sequence[NamedRow]
+    others: Sequence[NamedRow]
+    readings: Sequence[_Reading]
+    word: Span
+
+
+def compare_named_rows(claim: RowClaim) -> RowFinding | None:
+    """Return what the cells say about a comparison of named rows; None if the claim makes none, or which is not certain."""
+    if len(claim.places) < 2 or count_negators(claim.folded) or not claim.is_explained:
+        return None
+    factor = _read_factor(claim)
+    if factor is not None and _find_equal_word(claim) is None:
+        return _check_factor(claim, factor)
+    compared = _read_comparison(claim)
+    if compared is not None:
+        found = [one for reading in compared.readings if (one := _check_order(claim, compared, reading)) is not None]
+        return found[0] if len({one.is_true for one in found}) == 1 else None
+    return _check_equality(claim)
+
+
+def compares_rows(claim: RowClaim) -> bool:
+    """Return whether a claim compares named rows, or calls them equal."""
+    if len(claim.places) < 2:
+        return False
+    return _find_equal_word(claim) is not None or _read_factor(claim) is not None or _read_comparison(claim) is not None
+
+
+def _read_comparison(claim: RowClaim) -> _Comparison | None:
+    """Return the comparison of a claim in which one "than" is before a name."""
+    than = load_phrases("than")
+    for number, row in enumerate(claim.named[1:], 1):
+        gap = [at for at, word in enumerate(claim.words) if claim.named[number - 1].end <= word.start < row.start]
+        for at in reversed(gap[-THAN_REACH:]):
+            word = claim.folded[at]
+            before = range(max(0, at - COMPARATIVE_REACH), at)
+            found = _find_comparative(claim, before, word) if word in than else None
+            if found is None and at >= gap[-1] - PREPOSITION_REACH and (readings := _read_preposition(word)):
+                found = readings, claim.words[at][1:]
+            if found is not None:  # `after H2 but before Neo4j` is two comparisons
+                is_one = not any(map(_read_preposition, claim.folded[gap[-1] + 1 :]))
+                return _Comparison(claim.named[:number], claim.named[number:], *found) if is_one else None
+    return None
+
+
+def _find_comparative(claim: RowClaim, places: Sequence[int], than: str) -> tuple[Sequence[_Reading], Span] | None:
+    for at in reversed(places):
+        word = claim.folded[at]
+        is_less = at > 0 and f"{claim.folded[at - 1]} {than}" in load_phrases("below")
+        if readings := list(_list_readings(word, than, is_less=is_less)):
+            after = claim.folded[at + 1 : places[-1] + 1]
+            is_of_part = find_superlative(after) < len(after)  # `a faster first half than`
+            return None if is_of_part else (readings, claim.words[at][1:])
+    return None
+
+
+def _list_readings(word: str, than: str, *, is_less: bool) -> Iterator[_Reading]:
+    """Yield what a comparative compares. `is_less` is True after "less": `less expensive`."""
+    phrase = f"{word} {than}"
+    if phrase in load_phrases("before", "after"):
+        yield _Reading("less" if phrase in load_phrases("before") else "more", is_of_dates=True)
+        return
+    for measure, direction in list_comparisons(word):
+        yield _Reading(OPPOSITE[direction] if is_less else direction, measure, measure.name == BEGINNING)
+    if phrase in load_phrases("above", "below"):
+        yield _Reading("less" if phrase in load_phrases("below") else "more")
+
+
+def _read_preposition(word: str) -> list[_Reading]:
+    """Return the reading of a word such as "before" or "above" near a name."""
+    for part, reading in PREPOSITIONS.items():
+        if word in load_phrases(part):
+            return [reading]
+    return []
+
+
+def _check_order(claim: RowClaim, compared: _Comparison, reading: _Reading) -> RowFinding | None:
+    stated = [one for one in (*claim.amounts, *claim.spelled_amounts) if one.span[1] <= compared.word[0]]
+    unit = stated[0].unit if len(stated) == 1 and reading.measure is None and not reading.is_of_dates else ""
+    found = choose_compared_column(claim, reading.measure, is_of_dates=reading.is_of_dates, unit=unit)
+    first, others = [row.place for row in compared.first], [row.place for row in compared.others]
+    values = _list_values(found, [*first, *others])
+    if found is None or not values:
+        return None
+    sign = 1 if reading.direction == "more" else -1
+    gaps = [sign * (one - other) for one in values[: len(first)] for other in values[len(first) :]]
+    is_true, places = all(gap > 0 for gap in gaps), [*first, *others]
+    stated = [
+        one for one in (*claim.amounts, *claim.spelled_amounts) if one in stated or not claim.has_cell(one, places)
+    ]
+    if is_true and stated:  # `costs £20 more than`
+        is_same = _is_gap(claim, stated[0], found[1], gaps) if len(stated) == 1 else None
+        return None if is_same is None else RowFinding(is_same, places, found[0], stated[0].span)
+    if is_true and claim.has_other_cells(places[: len(first)]):
+        return None
+    return RowFinding(is_true, places, found[0], compared.word)
+
+
+def _list_values(found: tuple[int, Column] | None, places: Sequence[int]) -> list[float]:
+    """Return the values of these rows in a column; empty if one has none."""
+    values = [found[1].values[place] for place in places] if found else []
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else []
+
+
+def _is_gap(claim: RowClaim, amount: Amount, column: Column, gaps: Sequence[float]) -> bool | None:
+    """Return whether a stated amount is the difference of two values; None if it is something else."""
+    after = claim.text[amount.span[1] :].split()[:1]
+    is_factor = bool(after) and after[0].casefold() in load_word_list("times")
+    before = " ".join(word.word for word in claim.words if word.end <= amount.span[0])
+    rough = tuple(load_phrases("above", "below", "from", "up_to", "hedges"))  # `over 2,000 kg more than`
+    is_rough = before.endswith(rough)
+    if len(gaps) != 1 or amount.unit not in ("", column.unit) or is_factor or is_rough:
+        return None
+    return equals(gaps[0], amount.value)
+
+
+def _check_equality(claim: RowClaim) -> RowFinding | None:
+    """Return whether all named rows have the same in a column: equal cells, or equal values."""
+    word = _find_equal_word(claim)
+    if word is None or not claim.confirms_amounts(claim.places):
+        return None
+    found = choose_compared_column(claim, None)
+    at = _choose_named_column(claim) if found is None else found[0]
+    if at is None:
+        return None
+    cells = {claim.table.rows[place][at].casefold() for place in claim.places}
+    values = _list_values(found, claim.places)
+    return None if "" in cells else RowFinding(len(cells) == 1 or len(set(values)) == 1, claim.places, at, word)
+
+
+def _find_equal_word(claim: RowClaim) -> Span | None:
+    return next((word[1:] for word in claim.words if word.word in load_word_list("equal")), None)
+
+
+def _check_factor(claim: RowClaim, factor: float) -> RowFinding | None:
+    """Return whether the first row has twice as much as the other one, or more or less than twice as much."""
+    found = choose_compared_column(claim, None)
+    values = _list_values(found, claim.places)
+    if found is None or len(values) != 2 or not claim.confirms_amounts(claim.places):
+        return None
+    text = " ".join(claim.folded)
+    is_more, is_less = (any(phrase in text for phrase in load_phrases(part)) for part in ("above", "below"))
+    gap = values[0] - factor * values[1]
+    is_true = gap > 0 if is_more else gap < 0 if is_less else equals(gap, 0)
+    return RowFinding(is_true, claim.places, found[0])
+
+
+def _read_factor(claim: RowClaim) -> float | None:
+    """Return 2 for `twice as much as`, 3 for `three times as much as`; None without a factor."""
+    names = {word for name in claim.table.names for word in name}  # such as `Half board`
+    for kind, factor in FACTORS.items():
+        if not load_word_list(kind).isdisjoint(word for word in claim.folded if word not in names):
+            return factor
+    numbers = load_number_words()
+    for one, two in zip(claim.folded, claim.folded[1:], strict=False):
+        if two in load_word_list("times") and (known := numbers.get(one, one)).isdecimal():
+            return float(known)
+    return None
+
+
+def _choose_named_column(claim: RowClaim) -> int | None:
+    """Return the only column whose name has a word of the claim, or the only one whose whole name is in it."""
+    naming = {row.column for row in claim.named}
+    split = {at: split_cell(name) for at, name in enumerate(claim.table.columns) if at not in naming}
+    named = [at for at, words in split.items() if any(is_asked(word, claim.folded) for word in words)]
+    in_full = [at for at in named if all(is_asked(word, claim.folded) for word in split[at])]
+    chosen = in_full or named
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def choose_compared_column(
+    claim: RowClaim, measure: Measure | None, *, is_of_dates: bool = False, unit: str = ""
+) -> tuple[int, Column] | None:
+    """Return the column whose values a claim compares or states; None if it is not certain. With `unit`, only it counts."""
+    columns = claim.table.dates if is_of_dates else claim.quantities
+    if is_of_dates and not columns:
+        columns = {at: one for at, one in claim.quantities.items() if one.unit == "min"}
+    if unit:
+        columns = {at: one for at, one in columns.items() if one.unit == unit}
+    if measure is not None and not is_of_dates:
+        columns = {at: one for at, one in columns.items() if measures(measure, claim.table.columns[at], one)}
+    sought = [*list_asked_measures(claim.folded), *([measure] if measure is not None else [])]
+    if not sought:  # `twice as heavy as`
+        sought = [one.measure for word in claim.folded for one in list_comparisons(word)]
+    left, is_said = list_nearest_columns(claim.table.columns, columns, claim.folded, sought)
+    is_certain = is_said or measure is not None or is_of_dates or bool(unit)
+    return (left[0], columns[left[0]]) if len(left) == 1 and is_certain else None

@@ -1,0 +1,64 @@
+"""Judge claims about the rows of a table by what the cells say: `Tom is under 18`, `Ines is older than Ben`, `Three are paid`.
+
+The words of such a claim are not in the table: a row has the age 16, and no "under 18". The claim is read as a question is
+(`extractive.asked_rows`), and its rows are compared with those that answer. If it is not certain what the claim compares, or if
+it also says something else, there is no finding.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.citations.compare.row_claim import RowClaim, RowFinding, read_row_claims
+from modules.llm_platform.domain.citations.compare.row_comparisons import compare_named_rows, compares_rows
+from modules.llm_platform.domain.citations.compare.row_sets import (
+    check_cell,
+    check_count,
+    check_extreme,
+    check_limit,
+    check_list,
+    counts_rows,
+    has_limit_or_extreme,
+)
+from modules.llm_platform.domain.citations.compare.source_rows import SourceTable
+
+CHECKS: Final[Sequence[Callable[[RowClaim], RowFinding | None]]] = (
+    compare_named_rows,
+    check_extreme,
+    check_limit,
+    check_cell,
+    check_count,
+    check_list,
+)
+
+
+class RowJudgement(NamedTuple):
+    """What the tables of a source say about a claim.
+
+    - `claim` and `finding` are from the one table that decides it; None if none does, or more than one.
+    - `is_open` is True if the claim compares or counts rows, but it is not certain what the cells say.
+    """
+
+    claim: RowClaim | None = None
+    finding: RowFinding | None = None
+    is_open: bool = False
+
+
+NOTHING: Final = RowJudgement()
+
+
+def judge_rows(text: str, tables: Sequence[SourceTable], language: str) -> RowJudgement:
+    if not tables:
+        return NOTHING
+    claims = list(read_row_claims(text, tables, language))
+    found = [(claim, finding) for claim in claims if (finding := _find(claim)) is not None]
+    if len(found) == 1:
+        return RowJudgement(*found[0])
+    return RowJudgement(is_open=any(map(_compares, claims)))
+
+
+def _find(claim: RowClaim) -> RowFinding | None:
+    return next((finding for check in CHECKS if (finding := check(claim)) is not None), None)
+
+
+def _compares(claim: RowClaim) -> bool:
+    return counts_rows(claim) or compares_rows(claim) or (bool(claim.named) and has_limit_or_extreme(claim))

@@ -1,0 +1,275 @@
+"""Claims about the rows that have something: within a limit, the most or the least, a number of rows, a list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from modules.llm_platform.domain.citations.compare.row_claim import Amount, RowClaim, RowFinding, equals
+from modules.llm_platform.domain.citations.compare.row_comparisons import choose_compared_column, compares_rows
+from modules.llm_platform.domain.citations.compare.source_rows import HIDDEN, hide
+from modules.llm_platform.domain.extractive.asked_rows import find_asked_rows
+from modules.llm_platform.domain.extractive.compared_rows import find_extreme, read_asked
+from modules.llm_platform.domain.extractive.limits import OF_DATES, Limit, load_phrases, read_limits
+from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.row_limits import (
+    asks_for_limited_rows,
+    choose_column,
+    list_within,
+    read_asked_limit,
+    read_columns,
+)
+from modules.llm_platform.domain.extractive.superlatives import find_superlative
+from modules.llm_platform.domain.extractive.table_values import Column
+from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
+from modules.llm_platform.domain.extractive.tables import RowsFound, filter_rows
+from modules.llm_platform.domain.text.negation import count_negators
+from modules.llm_platform.domain.text.numbers import load_number_words
+from modules.llm_platform.domain.text.sentences import Span
+
+COUNTED: Final = "how many "
+ASKED: Final = "which "
+LIST_REACH: Final = 3  # words from "are" to the first name of a list: `are those to`
+
+
+def has_limit_or_extreme(claim: RowClaim) -> bool:
+    """Return whether a claim states a limit, or the most or the least."""
+    return find_superlative(claim.folded) < len(claim.folded) or bool(read_limits(claim.text))
+
+
+def check_limit(claim: RowClaim) -> RowFinding | None:
+    """Return whether the rows that a claim names are within its limit; None without a limit, or if it is not certain."""
+    if not claim.named or not claim.is_of_one_kind:
+        return None
+    for limit in read_limits(claim.text):
+        asked = read_asked_limit(limit, claim.language)
+        if count_negators(asked.words):
+            continue
+        asked = asked._replace(words=claim.folded, content=[word for word in asked.content if word in claim.content])
+        columns = {at: one for at, one in read_columns(claim.table, limit).items() if at not in _naming(claim)}
+        column = choose_column(claim.table, columns, asked, is_of_person=not claim.content)
+        if column is None or any(columns[column].values[place] is None for place in claim.places):
+            continue
+        phrase = _find_phrase_of_day(claim)
+        if not claim.is_explained or phrase in claim.table.names[column]:
+            return None  # of a column `Paid until`, the date is no limit
+        if phrase in load_phrases("since"):  # `has been a member since 2015`
+            return _check_beginning(claim, columns[column], column)
+        within, named = list_within(columns[column], limit), set(claim.places)
+        value = _find_amount(claim, limit)
+        if not named <= within:
+            return RowFinding(False, claim.places, column, value)
+        if _says_more(claim, value):
+            return None
+        kept = within.intersection(filter_rows(claim.table, asked.content))
+        is_complete = kept <= named or not (_says_all(claim) and claim.source.is_whole)
+        return RowFinding(True if is_complete else None, claim.places, column, value)
+    return None
+
+
+def _says_more(claim: RowClaim, value: Span | None) -> bool:
+    """Return whether a claim has a number or a cell beside the `value` of its limit that its rows do not have."""
+    counts = [one for one in claim.spelled_amounts if not one.unit and one.value != len(claim.places)]
+    is_confirmed = value is None or claim.confirms_amounts(claim.places, value)
+    return bool(counts) or not is_confirmed or claim.has_other_cells(claim.places)
+
+
+def _find_phrase_of_day(claim: RowClaim) -> str:
+    """Return the phrase before the date of a claim, such as "since" or "vor dem"; empty without one."""
+    before = [word.word for word in claim.words if claim.day is not None and word.end <= claim.day.start]
+    phrases = (" ".join(before[-count:]) for count in (2, 1))
+    return next((phrase for phrase in phrases if phrase in load_phrases(*OF_DATES)), "")
+
+
+def _check_beginning(claim: RowClaim, dates: Column, column: int) -> RowFinding | None:
+    """Return whether the date at which something began is the one in the cells."""
+    day, values = claim.day, [dates.values[place] for place in claim.places]
+    if day is None or claim.has_other_cells(claim.places):
+        return None
+    is_true = all(value is not None and day.first <= value <= day.last for value in values)
+    return RowFinding(is_true, claim.places, column, (day.start, day.end))
+
+
+def _naming(claim: RowClaim) -> set[int]:
+    return {row.column for row in claim.named}
+
+
+def _find_amount(claim: RowClaim, limit: Limit) -> Span | None:
+    """Return the span of the value of the limit; None for one that is not in figures."""
+    if limit.unit is None:
+        return None if claim.day is None else (claim.day.start, claim.day.end)
+    values = [value for value in (limit.low, limit.high) if value is not None]
+    spans = [one.span for one in claim.amounts if any(equals(one.value, value) for value in values)]
+    return spans[0] if spans else None
+
+
+def check_extreme(claim: RowClaim) -> RowFinding | None:
+    """Return whether the rows or the value that a claim names are the most or the least."""
+    at = find_superlative(claim.folded)
+    if at == len(claim.folded) or not claim.source.is_whole or read_limits(claim.text):  # `at least 40`
+        return None
+    if find_superlative(claim.folded[at + 2 :]) < len(claim.folded) - at - 2 or count_negators(claim.folded):
+        return None
+    asked = read_asked(_read(claim, ""))
+    known = [word for word in asked.content if word in claim.content and claim.table.count_matches([word])]
+    found = find_extreme(
+        claim.table, filter_rows(claim.table, known), asked._replace(content=known), len(claim.table.rows)
+    )
+    if found is None or not claim.is_explained:
+        return None
+    column = claim.table.columns.index(found.column)
+    if claim.named:
+        if not claim.is_of_one_kind:
+            return None
+        if not set(claim.places) <= set(found.places):
+            if len(claim.places) > 1:
+                return None  # `a faster first half than`
+            return RowFinding(False, found.places, claim.named[0].column, (claim.named[0].start, claim.named[0].end))
+        wrong = [one for one in claim.amounts if not claim.has_cell(one, claim.places)]
+        return RowFinding(not wrong, found.places, column, wrong[0].span if wrong else None)
+    return _check_value(claim, found, column)
+
+
+def _check_value(claim: RowClaim, found: RowsFound, column: int) -> RowFinding | None:
+    """Return whether the one number of a claim is the highest or lowest value."""
+    if len(claim.amounts) != 1:
+        return None
+    is_true = claim.has_cell(claim.amounts[0], found.places, column)
+    return RowFinding(is_true, found.places, column, claim.amounts[0].span)
+
+
+def check_cell(claim: RowClaim) -> RowFinding | None:
+    """Return whether a number, a date, a "yes" or a word that a claim states of one row is in the cell that it is about."""
+    is_plain = claim.named and claim.is_of_one_kind and not has_limit_or_extreme(claim) and not compares_rows(claim)
+    if not is_plain or count_negators(claim.folded):
+        return None
+    stated = [*claim.amounts, *claim.spelled_amounts]
+    if not claim.is_explained or len(stated) + (claim.day is not None) > 1:
+        return None
+    if len(claim.places) > 1 and not (stated or claim.day):
+        return None  # `The basses are Ann and Ben` is a list
+    found = [_check_row(claim, place, stated) for place in claim.places]
+    if not all(one is not None and one.is_true for one in found):  # `Ann and Ben both pay £9` needs both
+        return found[0] if len(found) == 1 else None
+    return None if (stated or claim.day) and claim.has_other_cells(claim.places) else found[0]
+
+
+def _check_row(claim: RowClaim, place: int, stated: Sequence[Amount]) -> RowFinding | None:
+    if claim.day:
+        return _check_date(claim, place)
+    if stated:
+        return _check_amount(claim, place, stated[0])
+    return _check_flag(claim, place) or _check_words(claim, place)
+
+
+def _check_date(claim: RowClaim, place: int) -> RowFinding | None:
+    found, day = choose_compared_column(claim, None, is_of_dates=True), claim.day
+    value = found[1].values[place] if found else None
+    if found is None or day is None or value is None:
+        return None
+    return RowFinding(day.first <= value <= day.last, [place], found[0], (day.start, day.end))
+
+
+def _check_amount(claim: RowClaim, place: int, amount: Amount) -> RowFinding | None:
+    found = choose_compared_column(claim, None, unit=amount.unit)
+    value = found[1].values[place] if found else None
+    if found is None or value is None:
+        return None
+    is_true = equals(value, amount.value)
+    if not is_true and claim.has_cell(amount, [place]):
+        return None  # the number is that of another column
+    return RowFinding(is_true, [place], found[0], amount.span)
+
+
+def _check_flag(claim: RowClaim, place: int) -> RowFinding | None:
+    """Return whether a column of yes and no says yes: `Berghaus has a winter room`."""
+    if len(claim.flags) != 1 or claim.named_cells:
+        return None
+    ((column, cells),) = claim.flags.items()
+    is_yes = cells[place]
+    return None if is_yes is None or not claim.table.rows[place][column] else RowFinding(is_yes, [place], column)
+
+
+def _check_words(claim: RowClaim, place: int) -> RowFinding | None:
+    """Return whether the cell of another row that a claim names is also in this row: `Wanda works as a server`."""
+    if len(claim.named_cells) != 1:
+        return None
+    ((column, cells),) = claim.named_cells.items()
+    own = split_cell(claim.table.rows[place][column])
+    return RowFinding(own in cells, [place], column) if own else None
+
+
+def check_count(claim: RowClaim) -> RowFinding | None:
+    """Return whether a number of rows is right: `Three members are under 18`."""
+    counted = _read_count(claim)
+    if counted is None or claim.named or not claim.source.is_whole:
+        return None
+    question = _read(claim, COUNTED, [counted.span])
+    found = find_asked_rows(question, [claim.table])
+    if found is None or found.extreme or not claim.is_explained:
+        return None
+    is_true = len(found.places) == counted.value
+    # What a description means is less certain than a limit: an empty cell may be a "no". It may confirm a number, not refute it.
+    return RowFinding(is_true, found.places, None, counted.span) if is_true or asks_for_limited_rows(question) else None
+
+
+def counts_rows(claim: RowClaim) -> bool:
+    """Return whether a claim names no row, begins with a number, and is about the table."""
+    return not claim.named and bool(claim.content) and _read_count(claim) is not None and claim.is_explained
+
+
+def _read_count(claim: RowClaim) -> Amount | None:
+    """Return the first number of a claim, if it counts: a whole number without a unit."""
+    numbers = load_number_words()
+    words = ((word, numbers.get(word.word, word.word)) for word in claim.words)
+    first = next((Amount(float(known), "", word[1:]) for word, known in words if known.isdecimal()), None)
+    amounts = [one for one in claim.amounts if first is None or one.span[0] <= first.span[0]]
+    return None if any(one.unit or one.value % 1 for one in amounts) else first
+
+
+def check_list(claim: RowClaim) -> RowFinding | None:
+    """Return whether the named rows are those that the claim describes: `The unpaid invoices are R-1 and R-2`."""
+    is_list = len(claim.places) > 1 and claim.is_of_one_kind and not claim.amounts and not has_limit_or_extreme(claim)
+    if not is_list or not claim.source.is_whole or compares_rows(claim) or not claim.is_explained:
+        return None
+    places, is_denied = _find_described(claim), bool(count_negators(claim.folded))
+    named = set(claim.places)
+    if len(places) == len(claim.table.rows) or not places:
+        return None
+    if not named <= places:
+        wrong = next(row for row in claim.named if row.place not in places)
+        return None if is_denied else RowFinding(False, [wrong.place], None, (wrong.start, wrong.end))
+    if named == places or not _says_all(claim):
+        return RowFinding(True, claim.places)
+    return None if is_denied else RowFinding(None, claim.places)
+
+
+def _find_described(claim: RowClaim) -> set[int]:
+    """Return the rows that have the cells that a claim names, or do not have them if it denies."""
+    if count_negators(claim.folded):
+        described = find_asked_rows(_read(claim, ASKED), [claim.table])
+        return set(described.places) if described else set()
+    named = claim.named_cells
+    if len(set().union(*named.values())) < len(named):  # two columns have the same cell
+        names = claim.table.names
+        named = {at: cells for at, cells in named.items() if any(is_asked(word, claim.folded) for word in names[at])}
+    return {
+        place
+        for place, row in enumerate(claim.table.rows)
+        if all(split_cell(row[at]) in cells for at, cells in named.items())
+        and all(cells[place] for cells in claim.flags.values())
+    }
+
+
+def _says_all(claim: RowClaim) -> bool:
+    """Return whether a list has all rows: it says "only", or begins right after "are": `The members under 18 are`."""
+    before = [word.word for word in claim.words if word.end <= claim.named[0].start]
+    is_named_last = len(before) > 1 and not load_word_list("being").isdisjoint(before[-LIST_REACH:])
+    return is_named_last or not load_word_list("in_all").isdisjoint(claim.folded)
+
+
+def _read(claim: RowClaim, start: str, hidden: Sequence[Span] = ()) -> Question:
+    """Return the claim as a question, without its names, the `hidden` spans and words such as "marked"."""
+    reporting = [word[1:] for word in claim.words if word.word in load_word_list("reporting")]
+    text = hide(claim.text, [*hidden, *reporting]).replace(HIDDEN, "")
+    return read_question(f"{start}{' '.join(text.split())}", claim.language)

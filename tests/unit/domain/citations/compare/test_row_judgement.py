@@ -1,0 +1,141 @@
+"""Claims about the rows of a table are decided by the cells, and left open if it is not certain what they compare."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.source_dtos import Source
+
+MEMBERS = """# Rowing members
+
+| Name | Age | Joined | Category | Annual fee | Outings | Paid |
+|---|---|---|---|---|---|---|
+| Margaret Olsen | 67 | 12 May 2003 | Veteran | £95.00 | 41 | yes |
+| Tom Adeyemi | 16 | 3 September 2024 | Junior | £60.00 | 58 | no |
+| Priya Raman | 34 | 21 January 2018 | Senior | £145.00 | 37 | yes |
+| Judith Kessler | 71 | 30 March 1998 | Veteran | £95.00 | 19 | no |
+| Owen Pritchard | 17 | 14 September 2023 | Junior | £60.00 | 44 | yes |
+| Sofia Lindqvist | 45 | 9 June 2015 | Senior | £145.00 | | yes |
+"""
+FLATS = """| Adresse | Zimmer | Wohnfläche | Kaltmiete | Frei ab |
+|---|---|---|---|---|
+| Lindenstraße 12 | 3 | 78 m² | 1.250,00 € | 01.07.2024 |
+| Goetheplatz 7 | 4 | 112 m² | 1.890,00 € | 15.08.2024 |
+| Rosengasse 3 | 2 | 54,5 m² | 790,00 € | 01.06.2024 |
+"""
+
+
+def check(claim: str, text: str = MEMBERS, language: str = "en", *, is_whole: bool = True) -> Citation:
+    kind = "page" if is_whole else "document"
+    source = Source(index=1, title="members", url="https://a.example/", text=text, text_kind=kind)  # type: ignore[arg-type]
+    return CitationChecker([source], language).check(f"{claim.removesuffix('.')} [1].").citations[0]
+
+
+@for_each(
+    "claim",
+    [
+        "Tom Adeyemi is under 18.",
+        "Sofia Lindqvist joined before 2018.",
+        "Priya Raman pays more than £100 a year.",
+        "Judith Kessler is older than Margaret Olsen.",
+        "Owen Pritchard pays £85 less than Priya Raman.",
+        "Tom Adeyemi has more outings than Owen Pritchard.",
+        "Priya Raman joined after Sofia Lindqvist.",
+        "Tom Adeyemi and Owen Pritchard pay the same annual fee.",
+        "Judith Kessler is the oldest member.",
+        "The highest annual fee is £145.00.",
+        "Two members are under 18.",
+        "The members under 18 are Tom Adeyemi and Owen Pritchard.",
+        "Tom Adeyemi joined on 3 September 2024.",
+    ],
+)
+def test_true_claims_about_rows_are_supported(claim: str) -> None:
+    found = check(claim)
+    assert found.verdict == "supported"
+    assert not found.is_verbatim
+
+
+@for_each(
+    ("claim", "difference"),
+    [
+        ("Priya Raman is under 18.", ("18", "34")),
+        ("Margaret Olsen joined after 2010.", ("2010", "12 May 2003")),
+        ("Margaret Olsen is older than Judith Kessler.", ("older", "71")),
+        ("Owen Pritchard pays £50 less than Priya Raman.", ("£50", "£145.00")),
+        ("Margaret Olsen is the oldest member.", ("Margaret Olsen", "Judith Kessler")),
+        ("The lowest annual fee is £95.00.", ("£95.00", "£60.00")),
+        ("Tom Adeyemi joined on 4 September 2024.", ("4 September 2024", "3 September 2024")),
+    ],
+)
+def test_false_claims_about_rows_show_the_cell(claim: str, difference: tuple[str, str]) -> None:
+    found = check(claim)
+    assert found.finding == "contradicts"
+    assert found.difference is not None
+    mine, theirs = found.difference.claimed, found.difference.found
+    assert (claim[mine.start : mine.end], MEMBERS[theirs.start : theirs.end]) == difference
+
+
+@for_each(
+    "claim",
+    [
+        "Three members are under 18.",
+        "Tom Adeyemi pays more than Owen Pritchard.",
+        "Tom Adeyemi and Priya Raman pay the same annual fee.",
+        "Owen Pritchard, Tom Adeyemi and Priya Raman are under 18.",
+    ],
+)
+def test_other_false_claims_are_not_supported(claim: str) -> None:
+    assert check(claim).verdict == "unsupported"
+
+
+def test_a_list_that_lacks_a_row_is_partly_supported() -> None:
+    assert check("The members under 46 are Tom Adeyemi, Priya Raman and Owen Pritchard.").verdict == "partial"
+
+
+@for_each(
+    "claim",
+    [
+        "Sofia Lindqvist has more outings than Judith Kessler.",  # her cell is empty
+        "Tom Adeyemi is under 18 and plays the cello in an orchestra.",
+        "Tom Adeyemi is taller than Owen Pritchard.",
+        "Judith Kessler is the second oldest member.",
+    ],
+)
+def test_what_the_cells_do_not_say_is_left_open(claim: str) -> None:
+    """Shared words cannot support or refute it."""
+    found = check(claim)
+    assert found.verdict in ("partial", "unsupported")
+    assert found.finding != "contradicts"
+
+
+@for_each(
+    "claim",
+    [
+        "Judith Kessler is the oldest member.",
+        "Margaret Olsen is the oldest member.",
+        "Two members are under 18.",
+        "Four members are under 18.",
+    ],
+)
+def test_all_rows_must_be_known_for_the_most_and_for_a_count(claim: str) -> None:
+    """An excerpt may lack rows. Named rows are compared in an excerpt, too."""
+    assert check(claim, is_whole=False).verdict not in ("supported", "contradicts")
+    assert check("Judith Kessler is older than Margaret Olsen.", is_whole=False).verdict == "supported"
+
+
+@for_each(
+    ("claim", "verdict"),
+    [
+        ("Die Rosengasse 3 ist die günstigste Wohnung.", "supported"),
+        ("Am Goetheplatz 7 ist die Kaltmiete höher als in der Lindenstraße 12.", "supported"),
+        ("Die Kaltmiete am Goetheplatz 7 liegt 640 € über der in der Lindenstraße 12.", "supported"),
+        ("Die Kaltmiete am Goetheplatz 7 liegt 540 € über der in der Lindenstraße 12.", "unsupported"),
+        ("Lindenstraße 12 und Rosengasse 3 haben dieselbe Kaltmiete.", "unsupported"),
+        ("Die Lindenstraße 12 ist vor dem 15. Juli 2024 frei.", "supported"),
+        ("Die Lindenstraße 12 ist größer als das Goetheplatz 7.", "unsupported"),
+    ],
+)
+def test_claims_in_german(claim: str, verdict: str) -> None:
+    assert check(claim, FLATS, "de").verdict == verdict
