@@ -5,7 +5,7 @@
 
 A set has 160 claims about eight tables, as a model would write them: 72 true ones, 72 false ones, and 16 about which the table
 says nothing. The authors of the sets know nothing of the rules. The rules were written with the first set. The second and the
-third were measured once, and then read. The fourth was measured once and not read: its figures are those of other tables.
+third were measured once, and then read. The fourth was measured and not read: its figures are those of other tables.
 """
 
 from __future__ import annotations

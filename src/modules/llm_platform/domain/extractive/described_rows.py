@@ -153,11 +153,10 @@ def _is_column_meant(table: Table, column: int, asked: _Asked) -> bool:
     Without a "not", each other word must be known, and none may name a cell: such a question is about this row alone.
     """
     named = [word for word in asked.what if is_asked(word, table.names[column])]
-    if asked.is_denied:
+    if asked.is_denied or not named:
         return bool(named) and len(named) >= asked.least * len(asked.what)
     others = [word for word in asked.what if word not in named]
-    is_row_named = any(is_cell_named(split_cell(cell), others) for row in table.rows for cell in row)
-    return bool(named) and _count_known(table, others) == len(others) and not is_row_named
+    return _count_known(table, others) == len(others) and not table.find_named_cells(others)
 
 
 def _count_known(table: Table, words: Sequence[str]) -> int:

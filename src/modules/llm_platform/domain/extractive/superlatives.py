@@ -77,5 +77,5 @@ def read_places(words: Sequence[str]) -> int:
     numbers = load_number_words()
     before = [one for one, two in itertools.pairwise(words) if is_superlative(two) or _list_named(two) or one == "top"]
     after = [two for one, two in itertools.pairwise(words) if one == "top"]
-    known = [int(numbers.get(word, word)) for word in (*before, *after) if numbers.get(word, word).isdigit()]
+    known = [int(numbers.get(word, word)) for word in (*before, *after) if numbers.get(word, word).isdecimal()]
     return known[0] if known and 1 <= known[0] <= MAX_PLACES else 1

@@ -1,7 +1,7 @@
 """The tables of whole documents, as questions about their rows see them, and which rows a question names."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -17,6 +17,7 @@ from modules.llm_platform.domain.extractive.table_words import (
     split_cell,
 )
 
+MAX_TITLE_CHARS: Final = 300
 BEGINNING: Final = 2  # letters that two forms of a word share
 MIN_ROWS: Final = 3  # a smaller table is not compared or counted
 MAX_COUNTED: Final = 12  # a list shows all its rows; if there are more, there is no answer
@@ -40,7 +41,8 @@ class Table:
         self.rows = rows
         self.source = source
         self.names = [split_cell(name) for name in columns]
-        self._title_words = frozenset(word for text in (title, heading) for word in split_cell(text))
+        self._forms: dict[str, list[str]] = {}
+        self._title_words = frozenset(word for text in (title, heading) for word in split_cell(text[:MAX_TITLE_CHARS]))
 
     def list_cells(self, column: int) -> list[str]:
         return [row[column] for row in self.rows]
@@ -72,7 +74,7 @@ class Table:
 
     def find_named_cells(self, asked: Sequence[str]) -> dict[int, set[Row]]:
         """Return the words of the cells that have no other words than these, by column. A number alone names nothing."""
-        said = {word for word in self._find_cell_words(asked) if is_asked(word, asked)}
+        said = {form for word in set(asked) for form in self._find_forms(word)}
         cells = {cell for word in said for cell in self._cells_by_word[word] if said.issuperset(cell)}
         found: dict[int, set[Row]] = {}
         for cell in cells:
@@ -95,10 +97,13 @@ class Table:
                 found[column] = [True if is_yes else False if is_no else None for is_yes, is_no in pairs]
         return found
 
-    def _find_cell_words(self, asked: Sequence[str]) -> Iterable[str]:
-        """Yield the words of cells that may be forms of these words: forms of one word begin alike."""
-        beginnings = {word[:BEGINNING] for word in asked}
-        return itertools.chain.from_iterable(self._words_by_beginning.get(start, ()) for start in beginnings)
+    def _find_forms(self, word: str) -> list[str]:
+        """Return the words of cells that are forms of a word. They begin alike, and are looked for once."""
+        if word not in self._forms:
+            self._forms[word] = [
+                other for other in self._words_by_beginning.get(word[:BEGINNING], ()) if is_form(word, other)
+            ]
+        return self._forms[word]
 
     @cached_property
     def _columns_by_cell(self) -> dict[Row, set[int]]:
@@ -184,10 +189,11 @@ def _make_table(rows: Sequence[Candidate]) -> Table:
     return Table(first.columns, cells, source=source.index, title=source.title, heading=first.heading)
 
 
-def is_total(row: Row) -> bool:
-    """Return whether a row has the sums of the others."""
-    name = next(filter(None, row), "")
-    return not load_word_list("totals").isdisjoint(split_cell(name))
+def is_total(row: Row, *, alone: bool = False) -> bool:
+    """Return whether a row has the sums of the others: its name has a word such as "total", and if `alone`, no other word."""
+    name = split_cell(next(filter(None, row), ""))
+    totals = load_word_list("totals")
+    return bool(name) and totals.issuperset(name) if alone else not totals.isdisjoint(name)
 
 
 def may_name_rows(words: Sequence[str], table: Table, candidates: Sequence[Candidate]) -> bool:

@@ -139,3 +139,61 @@ def test_all_rows_must_be_known_for_the_most_and_for_a_count(claim: str) -> None
 )
 def test_claims_in_german(claim: str, verdict: str) -> None:
     assert check(claim, FLATS, "de").verdict == verdict
+
+
+@for_each(
+    "claim",
+    [
+        "Judith Kessler is older than Margaret Olsen and pays more than Priya Raman.",
+        "Tom Adeyemi is under 18 and Priya Raman is over 60.",
+        "Priya Raman has not paid, but Tom Adeyemi has.",
+        "Tom Adeyemi is a senior and Priya Raman a junior.",
+        "Judith Kessler is the oldest member and joined in 2015.",
+        "Sofia Lindqvist, who joined in 2019, is older than Priya Raman.",
+        "At £60, Priya Raman pays more than Tom Adeyemi.",
+        "The oldest member pays £71.",
+        "Two members who joined in 2003 are under 18.",
+        "More than three members are under 18.",
+        "Margaret Olsen is a year older than Tom Adeyemi.",
+        "Priya Raman pays more than Tom Adeyemi and Margaret Olsen combined.",
+        "Margaret Olsen and Judith Kessler are tied for the highest annual fee.",
+        "Judith Kessler is older than the oldest member.",
+    ],
+)
+def test_what_a_claim_says_beside_a_comparison_is_not_confirmed(claim: str) -> None:
+    """A second statement, a date, a sum, a bound or a number of another column."""
+    assert check(claim).verdict in ("partial", "unsupported")
+
+
+@for_each(
+    "claim",
+    [
+        "Judith Kessler (71) is older than Margaret Olsen (67).",
+        "Priya Raman pays £145, which is more than Tom Adeyemi.",
+        "Margaret Olsen and Judith Kessler are over 60.",
+    ],
+)
+def test_numbers_of_the_same_rows_are_confirmed(claim: str) -> None:
+    assert check(claim).verdict == "supported"
+
+
+def test_the_difference_is_in_the_row_that_is_wrong() -> None:
+    found = check("Margaret Olsen and Tom Adeyemi are under 18.")
+    assert found.difference is not None
+    assert MEMBERS[found.difference.found.start : found.difference.found.end] == "67"
+    assert found.quote.startswith("| Margaret Olsen")
+
+
+@for_each("digit", ["፩", "²", "٣", "9" * 400, "½", "\x00"])
+def test_no_digit_is_an_error(digit: str) -> None:
+    for claim in (
+        f"Judith Kessler is the {digit} oldest member.",
+        f"{digit} members are under {digit}.",
+        f"Tom is {digit} times as old.",
+    ):
+        assert check(claim).verdict
+
+
+def test_a_long_claim_is_left_to_the_words() -> None:
+    said = " ".join(["Judith Kessler is older than Margaret Olsen"] * 20)
+    assert check(f"{said}.").score < 1

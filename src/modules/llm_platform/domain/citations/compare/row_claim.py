@@ -1,5 +1,6 @@
 """A claim beside one table: the rows that it names, and what else it says."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from typing import Final, NamedTuple
@@ -32,8 +33,13 @@ from modules.llm_platform.domain.text.numbers import list_numbers, load_date_wor
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import fold
 
+MAX_WORDS: Final = 100  # of a claim that is read beside tables
 MAX_UNEXPLAINED: Final = 1  # a word for the rows, such as "member", that the table need not have
+_VALUE_END: Final = re.compile(r"(?:\d|[^\W\d_]{1,12}\.?)\Z")
+_VALUE_START: Final = re.compile(r"[£$€]?\d")
+_SCALED: Final = re.compile(r"\d ?(?:million|billion|thousand|bn|mio|mrd|tsd)\b|[£$€] ?\d[\d.,]* ?[km]\b")
 TOLERANCE: Final = 1e-6
+ALSO_VERBS: Final = frozenset(("may", "march"))
 STOPS: Final = ".,"  # at the end of a number they belong to the sentence
 OTHER_WORDS: Final = (  # lists of words that compare, count or list
     *EXTREMES,
@@ -85,7 +91,8 @@ class RowClaim:
         self.source, self.language = source, language
         self.named: list[NamedRow] = source.find_named_rows(words)
         self.text = hide(text, [(row.start, row.end) for row in self.named])
-        self.words = [word for word in words if not any(row.start <= word.start < row.end for row in self.named)]
+        named = {at for row in self.named for at in range(row.start, row.end)}
+        self.words = [word for word in words if word.start not in named]
         self.folded = [word.word for word in self.words]
 
     @property
@@ -105,16 +112,17 @@ class RowClaim:
 
     @cached_property
     def _lowered(self) -> str:
-        """The text in lower case, as long as the text: `casefold` would make two letters of an ß."""
-        return self.text.lower() if len(self.text.lower()) == len(self.text) else self.text
+        """The text in lower case, as long as the text: `casefold` would make two letters of an ß, and `lower` of an İ."""
+        return "".join(lower if len(lower := sign.lower()) == 1 else sign for sign in self.text)
 
     @cached_property
     def day(self) -> Day | None:
-        """The first date of the claim outside of names."""
+        """The first date of the claim outside of names. A "may" that is not capitalised is no month."""
         try:
-            return find_day(self._lowered)
+            day = find_day(self._lowered)
         except ValueError:
             return None
+        return None if day is None or self.text[day.start : day.end] in ALSO_VERBS else day
 
     @cached_property
     def amounts(self) -> list[Amount]:
@@ -153,16 +161,20 @@ class RowClaim:
                 found.append(Amount(int(value) * size, unit, word[1:]))
         return found
 
-    @cached_property
+    @property
     def is_explained(self) -> bool:
-        """True if the table has all content words but one, which may be a word for the rows.
+        """True if the table has all content words but one, which may be a word for the rows."""
+        return self._unexplained <= MAX_UNEXPLAINED
 
-        Another word for what a column measures is explained, too: `joined` for a column `Started`.
+    @cached_property
+    def _unexplained(self) -> int:
+        """The number of content words that the table has not. Another word for what a column measures is no such word:
+        `joined` for a column `Started`.
         """
         names = {word for name in self.table.names for word in name}
         heads = frozenset().union(*(one.heads for one in load_measures() if not one.heads.isdisjoint(names)))
         content = [word for word in self.content if word not in heads]
-        return len(content) - self.table.count_matches(content) <= MAX_UNEXPLAINED
+        return len(content) - self.table.count_matches(content)
 
     def has_cell(self, amount: Amount, places: Iterable[int], column: int | None = None) -> bool:
         """Return whether one of these rows has this number in a cell, or in the cell of this column."""
@@ -173,9 +185,57 @@ class RowClaim:
         return any(reading & other for cell in cells for other, _ in list_numbers(cell) for reading in readings)
 
     def confirms_amounts(self, places: Sequence[int], but: Span | None = None) -> bool:
-        """Return whether each number of the claim is in a cell of these rows, except those in the span `but`."""
+        """Return whether each number and date of the claim is in a cell of these rows, except those in the span `but`."""
         others = (one for one in self.amounts if but is None or not but[0] <= one.span[0] < but[1])
-        return all(self.has_cell(one, places) for one in others)
+        return all(self.has_cell(one, places) for one in others) and self._confirms_dates(places, but)
+
+    def _confirms_dates(self, places: Sequence[int], but: Span | None) -> bool:
+        """Return whether the date of the claim is in each of these rows. A second date is not confirmed."""
+        day = self.day
+        if day is None:
+            return True
+        try:
+            is_alone = find_day(self._lowered[day.end :]) is None
+        except ValueError:
+            is_alone = False
+        if but is not None and but[0] <= day.start < but[1]:
+            return is_alone
+        values = ([column.values[place] for column in self.table.dates.values()] for place in places)
+        return is_alone and all(any(one is not None and day.first <= one <= day.last for one in row) for row in values)
+
+    @cached_property
+    def is_one_clause(self) -> bool:
+        """False if "and", "but" or "who" joins two statements. `Ann and Ben` and `between 5 and 9` are no statements."""
+        adding, joining = load_word_list("adding"), load_word_list("joining")
+        for at, word in enumerate(self.words):
+            if word.word in joining:
+                return False
+            if word.word in adding and not self._joins_names(at) and not self._joins_values(at):
+                return False
+        return True
+
+    def _joins_names(self, at: int) -> bool:
+        """Return whether a word is between two names, maybe with function words and a comma around it."""
+        word = self.words[at]
+        before = [row.end for row in self.named if row.end <= word.start]
+        after = [row.start for row in self.named if row.start >= word.end]
+        if not before or not after:
+            return False
+        between = [other.word for other in self.words if before[-1] <= other.start < after[0] and other is not word]
+        stop_words = load_stop_words(self.language)
+        return all(other in stop_words or self.table.count_matches([other]) for other in between)
+
+    def _joins_values(self, at: int) -> bool:
+        """Return whether a word is between two numbers or dates: `between 5 and 9`."""
+        word = self.words[at]
+        before, after = self.text[: word.start].rstrip(), self.text[word.end :].lstrip()
+        return bool(_VALUE_END.search(before)) and bool(_VALUE_START.match(after))
+
+    @property
+    def is_rough(self) -> bool:
+        """True if a number is rounded or has a scale that cells have not: `about £119`, `£1.2 million`."""
+        hedged = any(len(word) > 1 and word in load_phrases("hedges") for word in self.folded)  # the C of °C is none
+        return hedged or _SCALED.search(self._lowered) is not None
 
     @cached_property
     def is_of_one_kind(self) -> bool:
@@ -219,9 +279,9 @@ def equals(one: float, other: float) -> bool:
 
 
 def read_row_claims(text: str, tables: Sequence[SourceTable], language: str) -> Iterator[RowClaim]:
-    """Yield the claim beside each table."""
+    """Yield the claim beside each table. A claim of more than MAX_WORDS words is not read."""
     words = list_placed_words(text)
-    return (RowClaim(text, words, table, language) for table in tables)
+    return (RowClaim(text, words, table, language) for table in tables if len(words) <= MAX_WORDS)
 
 
 @cache

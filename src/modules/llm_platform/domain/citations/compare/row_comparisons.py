@@ -17,6 +17,7 @@ from modules.llm_platform.domain.extractive.measures import (
     list_asked_measures,
     list_comparisons,
 )
+from modules.llm_platform.domain.extractive.quantities import find_unit
 from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
@@ -26,6 +27,8 @@ from modules.llm_platform.domain.text.sentences import Span
 
 THAN_REACH: Final = 7  # words from "than" to the name of the other row: `than a day with the mixer`
 COMPARATIVE_REACH: Final = 5  # words from the comparative to "than": `a higher annual fee than`
+THAN: Final = frozenset(("than", "als", "niż", "чем", "dan"))  # after a comparative, and seldom elsewhere
+GAP_REACH: Final = 1  # words between a stated difference and the comparative, such as the unit
 PREPOSITION_REACH: Final = 4  # words from "above" to the name: `640 € über der in der Lindenstraße`
 FACTORS: Final = {"twice": 2.0, "half": 0.5}
 
@@ -59,6 +62,8 @@ def compare_named_rows(claim: RowClaim) -> RowFinding | None:
     """Return what the cells say about a comparison of named rows; None if the claim makes none, or which is not certain."""
     if len(claim.places) < 2 or count_negators(claim.folded) or not claim.is_explained:
         return None
+    if not load_word_list("together").isdisjoint(claim.folded):
+        return None  # `more than Ann and Ben combined`
     factor = _read_factor(claim)
     if factor is not None and _find_equal_word(claim) is None:
         return _check_factor(claim, factor)
@@ -88,7 +93,8 @@ def _read_comparison(claim: RowClaim) -> _Comparison | None:
             if found is None and at >= gap[-1] - PREPOSITION_REACH and (readings := _read_preposition(word)):
                 found = readings, claim.words[at][1:]
             if found is not None:  # `after H2 but before Neo4j` is two comparisons
-                is_one = not any(map(_read_preposition, claim.folded[gap[-1] + 1 :]))
+                after = claim.folded[gap[-1] + 1 :]
+                is_one = not any(map(_read_preposition, after)) and THAN.isdisjoint(after)
                 return _Comparison(claim.named[:number], claim.named[number:], *found) if is_one else None
     return None
 
@@ -125,8 +131,8 @@ def _read_preposition(word: str) -> list[_Reading]:
 
 
 def _check_order(claim: RowClaim, compared: _Comparison, reading: _Reading) -> RowFinding | None:
-    stated = [one for one in (*claim.amounts, *claim.spelled_amounts) if one.span[1] <= compared.word[0]]
-    unit = stated[0].unit if len(stated) == 1 and reading.measure is None and not reading.is_of_dates else ""
+    gap = _find_stated_gap(claim, compared.word)
+    unit = gap.unit if gap is not None and reading.measure is None and not reading.is_of_dates else ""
     found = choose_compared_column(claim, reading.measure, is_of_dates=reading.is_of_dates, unit=unit)
     first, others = [row.place for row in compared.first], [row.place for row in compared.others]
     values = _list_values(found, [*first, *others])
@@ -135,15 +141,31 @@ def _check_order(claim: RowClaim, compared: _Comparison, reading: _Reading) -> R
     sign = 1 if reading.direction == "more" else -1
     gaps = [sign * (one - other) for one in values[: len(first)] for other in values[len(first) :]]
     is_true, places = all(gap > 0 for gap in gaps), [*first, *others]
-    stated = [
-        one for one in (*claim.amounts, *claim.spelled_amounts) if one in stated or not claim.has_cell(one, places)
-    ]
-    if is_true and stated:  # `costs £20 more than`
-        is_same = _is_gap(claim, stated[0], found[1], gaps) if len(stated) == 1 else None
-        return None if is_same is None else RowFinding(is_same, places, found[0], stated[0].span)
-    if is_true and claim.has_other_cells(places[: len(first)]):
+    if is_true and (claim.has_other_cells(first) or not _confirms_others(claim, compared, gap)):
         return None
+    if is_true and gap is not None:  # `costs £20 more than`
+        is_same = _is_gap(claim, gap, found[1], gaps)
+        return None if is_same is None else RowFinding(is_same, places, found[0], gap.span)
     return RowFinding(is_true, places, found[0], compared.word)
+
+
+def _find_stated_gap(claim: RowClaim, comparative: Span) -> Amount | None:
+    """Return the amount right before a comparative: `£20 more`, `two years older`."""
+    for one in (*claim.amounts, *claim.spelled_amounts):
+        if one.span[1] <= comparative[0] and len(claim.text[one.span[1] : comparative[0]].split()) <= GAP_REACH:
+            return one
+    return None
+
+
+def _confirms_others(claim: RowClaim, compared: _Comparison, gap: Amount | None) -> bool:
+    """Return whether the other numbers and the date are in cells: those before the comparative in cells of the first rows."""
+    first, others = [row.place for row in compared.first], [row.place for row in compared.others]
+    stated = [one for one in (*claim.amounts, *claim.spelled_amounts) if one != gap]
+    sides = [(one, others if one.span[0] >= compared.others[0].end else first) for one in stated]
+    before = [word.word for word in claim.words if word.end <= compared.word[0]]
+    is_unit = len(before) > 1 and before[-2] in load_word_list("single") and find_unit(before[-1]) is not None
+    is_unstated = gap is None and is_unit  # `a year older`, `the day before`
+    return claim.day is None and not is_unstated and all(claim.has_cell(one, places) for one, places in sides)
 
 
 def _list_values(found: tuple[int, Column] | None, places: Sequence[int]) -> list[float]:
@@ -155,12 +177,10 @@ def _list_values(found: tuple[int, Column] | None, places: Sequence[int]) -> lis
 
 def _is_gap(claim: RowClaim, amount: Amount, column: Column, gaps: Sequence[float]) -> bool | None:
     """Return whether a stated amount is the difference of two values; None if it is something else."""
-    after = claim.text[amount.span[1] :].split()[:1]
-    is_factor = bool(after) and after[0].casefold() in load_word_list("times")
     before = " ".join(word.word for word in claim.words if word.end <= amount.span[0])
     rough = tuple(load_phrases("above", "below", "from", "up_to", "hedges"))  # `over 2,000 kg more than`
     is_rough = before.endswith(rough)
-    if len(gaps) != 1 or amount.unit not in ("", column.unit) or is_factor or is_rough:
+    if len(gaps) != 1 or amount.unit not in ("", column.unit) or is_rough:
         return None
     return equals(gaps[0], amount.value)
 
@@ -168,15 +188,22 @@ def _is_gap(claim: RowClaim, amount: Amount, column: Column, gaps: Sequence[floa
 def _check_equality(claim: RowClaim) -> RowFinding | None:
     """Return whether all named rows have the same in a column: equal cells, or equal values."""
     word = _find_equal_word(claim)
-    if word is None or not claim.confirms_amounts(claim.places):
+    is_of_most = find_superlative(claim.folded) < len(claim.folded)  # `tied for the lowest fee`
+    if word is None or is_of_most or not claim.confirms_amounts(claim.places):
         return None
     found = choose_compared_column(claim, None)
     at = _choose_named_column(claim) if found is None else found[0]
-    if at is None:
+    if at is None or (at in claim.table.dates and _is_of_period(claim)):
         return None
     cells = {claim.table.rows[place][at].casefold() for place in claim.places}
     values = _list_values(found, claim.places)
     return None if "" in cells else RowFinding(len(cells) == 1 or len(set(values)) == 1, claim.places, at, word)
+
+
+def _is_of_period(claim: RowClaim) -> bool:
+    """Return whether a claim is about a longer time than a day: `in the same year`."""
+    units = filter(None, map(find_unit, claim.folded))
+    return any(unit != find_unit("day") for unit in units)
 
 
 def _find_equal_word(claim: RowClaim) -> Span | None:

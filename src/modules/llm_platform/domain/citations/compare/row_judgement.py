@@ -22,7 +22,6 @@ from modules.llm_platform.domain.citations.compare.row_sets import (
 from modules.llm_platform.domain.citations.compare.source_rows import SourceTable
 
 CHECKS: Final[Sequence[Callable[[RowClaim], RowFinding | None]]] = (
-    compare_named_rows,
     check_extreme,
     check_limit,
     check_cell,
@@ -57,8 +56,16 @@ def judge_rows(text: str, tables: Sequence[SourceTable], language: str) -> RowJu
 
 
 def _find(claim: RowClaim) -> RowFinding | None:
+    """Return what the cells say. Two statements in one claim, and rounded numbers, are not read."""
+    if claim.is_rough or not claim.is_one_clause:
+        return None
+    if compares_rows(claim):
+        return compare_named_rows(claim)
     return next((finding for check in CHECKS if (finding := check(claim)) is not None), None)
 
 
 def _compares(claim: RowClaim) -> bool:
-    return counts_rows(claim) or compares_rows(claim) or (bool(claim.named) and has_limit_or_extreme(claim))
+    is_of_several = not claim.is_one_clause or any(len(cells) > 1 for cells in claim.named_cells.values())
+    joins_rows = len(claim.places) > 1 and is_of_several  # `Tom plays the viola and Ines the cello`
+    is_of_some = bool(claim.named) and has_limit_or_extreme(claim)
+    return joins_rows or is_of_some or counts_rows(claim) or compares_rows(claim)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.row_claim import Amount, RowClaim, RowFinding, equals
-from modules.llm_platform.domain.citations.compare.row_comparisons import choose_compared_column, compares_rows
+from modules.llm_platform.domain.citations.compare.row_comparisons import THAN, choose_compared_column, compares_rows
 from modules.llm_platform.domain.citations.compare.source_rows import HIDDEN, hide
 from modules.llm_platform.domain.extractive.asked_rows import find_asked_rows
 from modules.llm_platform.domain.extractive.compared_rows import find_extreme, read_asked
-from modules.llm_platform.domain.extractive.limits import OF_DATES, Limit, load_phrases, read_limits
+from modules.llm_platform.domain.extractive.limits import OF_DATES, OF_QUANTITIES, Limit, load_phrases, read_limits
+from modules.llm_platform.domain.extractive.quantities import find_unit
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.row_limits import (
     asks_for_limited_rows,
@@ -23,6 +24,7 @@ from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
 from modules.llm_platform.domain.extractive.tables import RowsFound, filter_rows
+from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import load_number_words
 from modules.llm_platform.domain.text.sentences import Span
@@ -43,7 +45,7 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
         return None
     for limit in read_limits(claim.text):
         asked = read_asked_limit(limit, claim.language)
-        if count_negators(asked.words):
+        if count_negators(asked.words) or read_limits(limit.rest):
             continue
         asked = asked._replace(words=claim.folded, content=[word for word in asked.content if word in claim.content])
         columns = {at: one for at, one in read_columns(claim.table, limit).items() if at not in _naming(claim)}
@@ -58,7 +60,7 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
         within, named = list_within(columns[column], limit), set(claim.places)
         value = _find_amount(claim, limit)
         if not named <= within:
-            return RowFinding(False, claim.places, column, value)
+            return RowFinding(False, _put_last(claim.places, named - within), column, value)
         if _says_more(claim, value):
             return None
         kept = within.intersection(filter_rows(claim.table, asked.content))
@@ -86,8 +88,17 @@ def _check_beginning(claim: RowClaim, dates: Column, column: int) -> RowFinding 
     day, values = claim.day, [dates.values[place] for place in claim.places]
     if day is None or claim.has_other_cells(claim.places):
         return None
-    is_true = all(value is not None and day.first <= value <= day.last for value in values)
-    return RowFinding(is_true, claim.places, column, (day.start, day.end))
+    wrong = {
+        place
+        for place, value in zip(claim.places, values, strict=True)
+        if value is None or not day.first <= value <= day.last
+    }
+    return RowFinding(not wrong, _put_last(claim.places, wrong), column, (day.start, day.end))
+
+
+def _put_last(places: Sequence[int], wrong: Collection[int]) -> list[int]:
+    """Return the places with the wrong ones last: the last one is shown."""
+    return sorted(places, key=wrong.__contains__)
 
 
 def _naming(claim: RowClaim) -> set[int]:
@@ -105,43 +116,71 @@ def _find_amount(claim: RowClaim, limit: Limit) -> Span | None:
 
 def check_extreme(claim: RowClaim) -> RowFinding | None:
     """Return whether the rows or the value that a claim names are the most or the least."""
-    at = find_superlative(claim.folded)
-    if at == len(claim.folded) or not claim.source.is_whole or read_limits(claim.text):  # `at least 40`
-        return None
-    if find_superlative(claim.folded[at + 2 :]) < len(claim.folded) - at - 2 or count_negators(claim.folded):
+    if not _is_extreme(claim) or not claim.is_explained or not claim.is_of_one_kind:
         return None
     asked = read_asked(_read(claim, ""))
     known = [word for word in asked.content if word in claim.content and claim.table.count_matches([word])]
-    found = find_extreme(
-        claim.table, filter_rows(claim.table, known), asked._replace(content=known), len(claim.table.rows)
-    )
-    if found is None or not claim.is_explained:
+    asked, places = asked._replace(content=known), filter_rows(claim.table, known)
+    found = find_extreme(claim.table, places, asked, len(claim.table.rows))
+    if found is None:
         return None
     column = claim.table.columns.index(found.column)
-    if claim.named:
-        if not claim.is_of_one_kind:
+    return _check_rows(claim, found, column) if claim.named else _check_value(claim, found, column)
+
+
+def _is_extreme(claim: RowClaim) -> bool:
+    """Return whether a claim states the most or the least of a whole table, and no limit, comparison or second superlative."""
+    words = claim.folded
+    at = find_superlative(words)
+    if at == len(words) or not claim.source.is_whole or read_limits(claim.text) or count_negators(words):
+        return False
+    after = words[at + 1 :]
+    is_date = words[at] in load_word_list("latest") | load_word_list("earliest")
+    is_of_time = is_date and bool(after) and find_unit(after[0]) is not None  # `last year`
+    is_name = any(words[at] in name for name in claim.table.names)  # `Last service`
+    is_second = find_superlative(after[1:]) < len(after[1:])
+    text = " ".join(words)
+    is_among = any(f" {phrase} " in f" {text} " for phrase in load_data("table_questions")["among"].split(", "))
+    return not (is_of_time or is_name or is_second or is_among or THAN.intersection(words))
+
+
+def _check_rows(claim: RowClaim, found: RowsFound, column: int) -> RowFinding | None:
+    """Return whether the named rows are among those with the most, and the numbers of the claim in their cells."""
+    if not set(claim.places) <= set(found.places):
+        if len(claim.places) > 1:
             return None
-        if not set(claim.places) <= set(found.places):
-            if len(claim.places) > 1:
-                return None  # `a faster first half than`
-            return RowFinding(False, found.places, claim.named[0].column, (claim.named[0].start, claim.named[0].end))
-        wrong = [one for one in claim.amounts if not claim.has_cell(one, claim.places)]
-        return RowFinding(not wrong, found.places, column, wrong[0].span if wrong else None)
-    return _check_value(claim, found, column)
+        return RowFinding(False, found.places, claim.named[0].column, (claim.named[0].start, claim.named[0].end))
+    unit = claim.table.quantities[column].unit if column in claim.table.quantities else ""
+    wrong = [one for one in claim.amounts if not claim.has_cell(one, claim.places, _choose_cell(one, unit, column))]
+    if wrong:
+        return RowFinding(False, found.places, column, wrong[0].span)
+    is_confirmed = claim.confirms_amounts(claim.places) and not claim.has_other_cells(claim.places)
+    return RowFinding(True, found.places, column) if is_confirmed else None
+
+
+def _choose_cell(amount: Amount, unit: str, column: int) -> int | None:
+    """Return the column with the most, in which a number must be; None for a number with another unit."""
+    return column if amount.unit in ("", unit) else None
 
 
 def _check_value(claim: RowClaim, found: RowsFound, column: int) -> RowFinding | None:
-    """Return whether the one number of a claim is the highest or lowest value."""
-    if len(claim.amounts) != 1:
+    """Return whether the one number of a claim is the highest or lowest value. One of another cell of the row is not certain."""
+    unit = claim.table.quantities[column].unit if column in claim.table.quantities else ""
+    if len(claim.amounts) != 1 or claim.amounts[0].unit not in ("", unit) or claim.day is not None:
         return None
-    is_true = claim.has_cell(claim.amounts[0], found.places, column)
-    return RowFinding(is_true, found.places, column, claim.amounts[0].span)
+    amount = claim.amounts[0]
+    is_true = claim.has_cell(amount, found.places, column)
+    others = (at for at, name in enumerate(claim.table.names) if at != column and name)
+    is_of_other = any(all(is_asked(word, claim.folded) for word in claim.table.names[at]) for at in others)
+    if is_of_other or (not is_true and claim.has_cell(amount, found.places)):
+        return None
+    return RowFinding(is_true, found.places, column, amount.span)
 
 
 def check_cell(claim: RowClaim) -> RowFinding | None:
     """Return whether a number, a date, a "yes" or a word that a claim states of one row is in the cell that it is about."""
     is_plain = claim.named and claim.is_of_one_kind and not has_limit_or_extreme(claim) and not compares_rows(claim)
-    if not is_plain or count_negators(claim.folded):
+    if not is_plain or count_negators(claim.folded) or _needs_something(claim):
         return None
     stated = [*claim.amounts, *claim.spelled_amounts]
     if not claim.is_explained or len(stated) + (claim.day is not None) > 1:
@@ -152,6 +191,11 @@ def check_cell(claim: RowClaim) -> RowFinding | None:
     if not all(one is not None and one.is_true for one in found):  # `Ann and Ben both pay £9` needs both
         return found[0] if len(found) == 1 else None
     return None if (stated or claim.day) and claim.has_other_cells(claim.places) else found[0]
+
+
+def _needs_something(claim: RowClaim) -> bool:
+    """Return whether a claim says that something is missing: `The hall needs a projector`."""
+    return not load_word_list("needing").isdisjoint(claim.folded)
 
 
 def _check_row(claim: RowClaim, place: int, stated: Sequence[Amount]) -> RowFinding | None:
@@ -202,7 +246,7 @@ def _check_words(claim: RowClaim, place: int) -> RowFinding | None:
 def check_count(claim: RowClaim) -> RowFinding | None:
     """Return whether a number of rows is right: `Three members are under 18`."""
     counted = _read_count(claim)
-    if counted is None or claim.named or not claim.source.is_whole:
+    if counted is None or claim.named or not claim.source.is_whole or not _counts_exactly(claim, counted):
         return None
     question = _read(claim, COUNTED, [counted.span])
     found = find_asked_rows(question, [claim.table])
@@ -211,6 +255,18 @@ def check_count(claim: RowClaim) -> RowFinding | None:
     is_true = len(found.places) == counted.value
     # What a description means is less certain than a limit: an empty cell may be a "no". It may confirm a number, not refute it.
     return RowFinding(is_true, found.places, None, counted.span) if is_true or asks_for_limited_rows(question) else None
+
+
+def _counts_exactly(claim: RowClaim, counted: Amount) -> bool:
+    """Return whether the only numbers are the count and a limit, and no "at least" is before the count."""
+    limits = read_limits(claim.text)
+    bounds = [bound for limit in limits for bound in (limit.low, limit.high) if bound is not None]
+    others = [one for one in (*claim.amounts, *claim.spelled_amounts) if one.span[0] != counted.span[0]]
+    is_limit = all(any(equals(one.value, bound) for bound in bounds) for one in others)
+    is_of_dates = any(limit.unit is None for limit in limits)
+    before = " ".join(word.word for word in claim.words if word.end <= counted.span[0])
+    is_bound = before.endswith(tuple(load_phrases(*OF_QUANTITIES)))
+    return is_limit and not is_bound and (claim.day is None or is_of_dates)
 
 
 def counts_rows(claim: RowClaim) -> bool:
@@ -230,6 +286,8 @@ def _read_count(claim: RowClaim) -> Amount | None:
 def check_list(claim: RowClaim) -> RowFinding | None:
     """Return whether the named rows are those that the claim describes: `The unpaid invoices are R-1 and R-2`."""
     is_list = len(claim.places) > 1 and claim.is_of_one_kind and not claim.amounts and not has_limit_or_extreme(claim)
+    if any(len(cells) > 1 for cells in claim.named_cells.values()) or claim.day or _needs_something(claim):
+        return None  # `Tom plays the viola, Ines the cello`
     if not is_list or not claim.source.is_whole or compares_rows(claim) or not claim.is_explained:
         return None
     places, is_denied = _find_described(claim), bool(count_negators(claim.folded))

@@ -1,9 +1,8 @@
 """The tables of a source, and which of their rows a claim names."""
 
-import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -39,10 +38,30 @@ class NamedRow(NamedTuple):
     end: int
 
 
-class _Name(NamedTuple):
-    words: tuple[str, ...]
-    place: int
-    column: int
+_Cell = tuple[int, int]
+"""A cell by its place and its column."""
+
+
+class _Names:
+    """The names of rows by their words. A claim may cut a longer name off after its first two words, if one row begins so."""
+
+    def __init__(self) -> None:
+        self.whole: dict[tuple[str, ...], _Cell | None] = {}
+        self.begun: dict[tuple[str, ...], _Cell | None] = {}
+
+    def add(self, words: tuple[str, ...], cell: _Cell) -> None:
+        _add(self.whole, words, cell)
+        for end in range(MIN_NAME_WORDS, len(words)):
+            _add(self.begun, words[:end], cell)
+
+    def find(self, words: tuple[str, ...]) -> _Cell | None:
+        return self.whole.get(words) or self.begun.get(words)
+
+
+def _add(names: dict[tuple[str, ...], _Cell | None], words: tuple[str, ...], cell: _Cell) -> None:
+    """Add a name. One of two rows names none."""
+    known = names.get(words, cell)
+    names[words] = cell if known and known[0] == cell[0] else None
 
 
 def list_placed_words(text: str) -> list[PlacedWord]:
@@ -88,45 +107,36 @@ class SourceTable:
         first, others = self._names
         return self._find_names(words, first) or self._find_names(words, others)
 
-    def _find_names(self, words: Sequence[PlacedWord], known: Mapping[str, Sequence[_Name]]) -> list[NamedRow]:
+    def _find_names(self, words: Sequence[PlacedWord], known: _Names) -> list[NamedRow]:
         found, at = list[NamedRow](), 0
         while at < len(words):
-            names = [
-                (length, name) for name in known.get(words[at].word, ()) if (length := self._measure(name, words, at))
-            ]
-            longest = max((length for length, _ in names), default=0)
-            meant = [name for length, name in names if length == longest]
-            if len({name.place for name in meant}) == 1:
-                found.append(NamedRow(meant[0].place, meant[0].column, words[at].start, words[at + longest - 1].end))
-            at += max(1, longest)
+            here = tuple(word.word for word in words[at : at + MAX_NAME_WORDS])
+            length, cell = next(
+                ((end, cell) for end in range(len(here), 0, -1) if (cell := known.find(here[:end]))), (1, None)
+            )
+            if cell is not None and self._is_meant(here[:length], cell, words, at):
+                found.append(NamedRow(*cell, words[at].start, words[at + length - 1].end))
+            at += length
         return found
 
-    def _measure(self, name: _Name, words: Sequence[PlacedWord], at: int) -> int:
-        """Return how many words of a name are here: all, or at least its first two; else 0."""
-        here = [word.word for word in words[at : at + len(name.words)]]
-        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(here, name.words, strict=False)))
-        if same < min(MIN_NAME_WORDS, len(name.words)):
-            return 0
-        # A number names a row only after the name of its column: `invoice 2041`.
-        is_number = all(word.isdigit() for word in name.words)
-        return same if not is_number or (at > 0 and is_asked(words[at - 1].word, self.table.names[name.column])) else 0
+    def _is_meant(self, name: Sequence[str], cell: _Cell, words: Sequence[PlacedWord], at: int) -> bool:
+        """A number names a row only after the name of its column: `invoice 2041`."""
+        is_number = all(word.isdigit() for word in name)
+        return not is_number or (at > 0 and is_asked(words[at - 1].word, self.table.names[cell[1]]))
 
     @cached_property
-    def _names(self) -> tuple[dict[str, list[_Name]], dict[str, list[_Name]]]:
-        """The names of rows by their first word: first those of the first column and of columns without equal cells."""
-        first: dict[str, list[_Name]] = {}
-        others: dict[str, list[_Name]] = {}
+    def _names(self) -> tuple[_Names, _Names]:
+        """The names of rows: first those of the first column and of columns without equal cells."""
+        first, others = _Names(), _Names()
         for column in range(len(self.table.columns)):
             if self._has_names(column):
                 cells = self.table.list_cells(column)
                 counts = Counter(cells)
-                names = first if not first or len(set(cells)) == len(cells) else others
+                names = first if not first.whole or len(counts) == len(cells) else others
                 for place, cell in enumerate(cells):
-                    if counts[cell] > 1:
-                        continue
                     words = tuple(word.word for word in list_placed_words(cell))
-                    if words and len(words) <= MAX_NAME_WORDS:
-                        names.setdefault(words[0], []).append(_Name(words, place, column))
+                    if counts[cell] == 1 and 0 < len(words) <= MAX_NAME_WORDS:
+                        names.add(words, (place, column))
         return first, others
 
     def _has_names(self, column: int) -> bool:

@@ -170,13 +170,13 @@ def _judge_claim(claim: Claim, source: SourceText, language: str) -> Judgement:
     if not source.text.strip():
         return Judgement("unchecked", 0.0)
     passage = source.find_best_passage(claim)
-    if passage is None:
-        return _spare_foreign_claim(claim, source, language, Judgement("unsupported", 0.0))
-    if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
+    if passage is not None and passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
         return Judgement("supported", 1.0, passage.span, is_verbatim=True)
     rows = judge_rows(claim.text, source.tables, language)
     if rows.claim is not None and rows.finding is not None:
         return _judge_by_rows(rows.claim, rows.finding, source)
+    if passage is None:
+        return _spare_foreign_claim(claim, source, language, Judgement("unsupported", 0.0))
     judgement = _judge_by_facts(claim, source, passage)
     if rows.is_open:
         return _leave_open(judgement)
