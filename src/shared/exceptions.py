@@ -1,6 +1,7 @@
 """The base class of all errors of the platform."""
 
 import math
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
@@ -18,7 +19,7 @@ class AppException(Exception):  # noqa: N818  the name is part of the public int
 
     A class names its own as keywords: `class PageError(AppException, code="page_error", status_code=502)`. The default message
     is the first line of the class's docstring. `retry_after_s` is the time in seconds that the upstream service asks to wait,
-    or None.
+    from `made_at` on, or None.
     """
 
     code: ClassVar[str] = "internal"
@@ -38,6 +39,7 @@ class AppException(Exception):  # noqa: N818  the name is part of the public int
     def __init__(self, message: str | None = None, *, retry_after_s: float | None = None) -> None:
         self.message = message or (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]
         self.retry_after_s = retry_after_s
+        self.made_at = datetime.now(UTC)
         super().__init__(self.message)
 
     def problem(self, *, instance: str, request_id: str) -> dict[str, Any]:

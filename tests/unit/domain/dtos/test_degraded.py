@@ -1,10 +1,9 @@
 """The end of an outage, as answers name it."""
 
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from modules.llm_platform.domain.dtos import degraded
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.exceptions import WebSearchError
 
@@ -12,19 +11,11 @@ NOW = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
 LATE = timedelta(seconds=0.1)
 
 
-class LateClock(datetime):
-    """Some time after the refusal of NOW."""
-
-    @classmethod
-    def now(cls, tz: tzinfo | None = None) -> datetime:
-        return NOW + LATE
-
-
-def test_an_entry_names_the_second_of_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Midnight stays midnight, although a moment passes between the refusal and its entry."""
+def test_an_entry_names_the_second_of_the_refusal() -> None:
+    """Midnight stays midnight, although a moment passes before the refusal, and any time before its entry."""
     end = NOW.replace(microsecond=0) + timedelta(hours=1)
     error = WebSearchError("is away", retry_after_s=(end - NOW).total_seconds())
-    monkeypatch.setattr(degraded, "datetime", LateClock)
+    error.made_at = NOW + LATE
     assert Degraded.of("x", error).until == end
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from pydantic import BaseModel
@@ -13,7 +13,7 @@ from shared.exceptions import AppException
 UNUSABLE_ANSWER: Final = (
     "llm_provider: its "  # begins the reason where a model answered and nothing of it could be used
 )
-# Rounds up to the next full second, not further: some time passes between the refusal and its entry.
+# Rounds up to the next full second, not further: some time passes between the reading of a clock and the error.
 ROUND_UP_S: Final = 0.75
 
 
@@ -33,9 +33,7 @@ class Degraded(BaseModel, frozen=True):
     def of(cls, component: str, error: AppException) -> Degraded:
         """Return the entry for an error; `until` is the second from which on the service may be called again."""
         wait = error.retry_after_s
-        until = (
-            None if wait is None else (datetime.now(UTC) + timedelta(seconds=wait + ROUND_UP_S)).replace(microsecond=0)
-        )
+        until = None if wait is None else (error.made_at + timedelta(seconds=wait + ROUND_UP_S)).replace(microsecond=0)
         return cls(component=error.component or component, reason=f"{error.code}: {error.message}", until=until)
 
 
