@@ -48,7 +48,7 @@ class Source(BaseModel, frozen=True):
 
     @property
     def is_read_page(self) -> bool:
-        """True for a page of which most was kept: its tables are taken to have all their rows."""
+        """True if most of the text of a page was kept, so that its tables count as whole."""
         return self.text_kind == "page" and (self.extraction is None or self.extraction >= READ_IN_PART)
 
 

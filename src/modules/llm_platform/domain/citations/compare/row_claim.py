@@ -111,7 +111,7 @@ class RowClaim:
         return {at: column for at, column in self.table.quantities.items() if at not in naming}
 
     @cached_property
-    def _lowered(self) -> str:
+    def _lower_text(self) -> str:
         """The text in lower case, as long as the text: `casefold` would make two letters of an ß, and `lower` of an İ."""
         return "".join(lower if len(lower := sign.lower()) == 1 else sign for sign in self.text)
 
@@ -119,7 +119,7 @@ class RowClaim:
     def day(self) -> Day | None:
         """The first date of the claim outside of names. A "may" that is not capitalised is no month."""
         try:
-            day = find_day(self._lowered)
+            day = find_day(self._lower_text)
         except ValueError:
             return None
         return None if day is None or self.text[day.start : day.end] in ALSO_VERBS else day
@@ -127,7 +127,7 @@ class RowClaim:
     @cached_property
     def amounts(self) -> list[Amount]:
         """The numbers of the claim in figures, outside of names and dates."""
-        text, day, found = self._lowered, self.day, []
+        text, day, found = self._lower_text, self.day, []
         for part in list_quantities(text):
             decimal = find_decimal_sign([part.figure])
             if decimal is not None and not (day and day.start <= part.start < day.end):
@@ -164,12 +164,12 @@ class RowClaim:
     @property
     def is_explained(self) -> bool:
         """True if the table has all content words but one, which may be a word for the rows."""
-        return self._unexplained <= MAX_UNEXPLAINED
+        return self._unknown_words <= MAX_UNEXPLAINED
 
     @cached_property
-    def _unexplained(self) -> int:
-        """The number of content words that the table has not. Another word for what a column measures is no such word:
-        `joined` for a column `Started`.
+    def _unknown_words(self) -> int:
+        """The number of content words that the table does not have. Another word for what a column measures does not count:
+        `joined` beside a column `Started`.
         """
         names = {word for name in self.table.names for word in name}
         heads = frozenset().union(*(one.heads for one in load_measures() if not one.heads.isdisjoint(names)))
@@ -185,7 +185,7 @@ class RowClaim:
         return any(reading & other for cell in cells for other, _ in list_numbers(cell) for reading in readings)
 
     def confirms_amounts(self, places: Sequence[int], but: Span | None = None) -> bool:
-        """Return whether each number and date of the claim is in a cell of these rows, except those in the span `but`."""
+        """Return whether each number and date of the claim, except in the span `but`, is in a cell of these rows."""
         others = (one for one in self.amounts if but is None or not but[0] <= one.span[0] < but[1])
         return all(self.has_cell(one, places) for one in others) and self._confirms_dates(places, but)
 
@@ -195,7 +195,7 @@ class RowClaim:
         if day is None:
             return True
         try:
-            is_alone = find_day(self._lowered[day.end :]) is None
+            is_alone = find_day(self._lower_text[day.end :]) is None
         except ValueError:
             is_alone = False
         if but is not None and but[0] <= day.start < but[1]:
@@ -235,7 +235,7 @@ class RowClaim:
     def is_rough(self) -> bool:
         """True if a number is rounded or has a scale that cells have not: `about £119`, `£1.2 million`."""
         hedged = any(len(word) > 1 and word in load_phrases("hedges") for word in self.folded)  # the C of °C is none
-        return hedged or _SCALED.search(self._lowered) is not None
+        return hedged or _SCALED.search(self._lower_text) is not None
 
     @cached_property
     def is_of_one_kind(self) -> bool:

@@ -211,7 +211,7 @@ def _find_equal_word(claim: RowClaim) -> Span | None:
 
 
 def _check_factor(claim: RowClaim, factor: float) -> RowFinding | None:
-    """Return whether the first row has twice as much as the other one, or more or less than twice as much."""
+    """Return whether the first value is the factor times the second value, or more or less if the claim says so."""
     found = choose_compared_column(claim, None)
     values = _list_values(found, claim.places)
     if found is None or len(values) != 2 or not claim.confirms_amounts(claim.places):

@@ -48,7 +48,9 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
         if count_negators(asked.words) or read_limits(limit.rest):
             continue
         asked = asked._replace(words=claim.folded, content=[word for word in asked.content if word in claim.content])
-        columns = {at: one for at, one in read_columns(claim.table, limit).items() if at not in _naming(claim)}
+        columns = {
+            at: one for at, one in read_columns(claim.table, limit).items() if at not in _list_naming_columns(claim)
+        }
         column = choose_column(claim.table, columns, asked, is_of_person=not claim.content)
         if column is None or any(columns[column].values[place] is None for place in claim.places):
             continue
@@ -101,7 +103,7 @@ def _put_last(places: Sequence[int], wrong: Collection[int]) -> list[int]:
     return sorted(places, key=wrong.__contains__)
 
 
-def _naming(claim: RowClaim) -> set[int]:
+def _list_naming_columns(claim: RowClaim) -> set[int]:
     return {row.column for row in claim.named}
 
 
@@ -221,7 +223,7 @@ def _check_amount(claim: RowClaim, place: int, amount: Amount) -> RowFinding | N
         return None
     is_true = equals(value, amount.value)
     if not is_true and claim.has_cell(amount, [place]):
-        return None  # the number is that of another column
+        return None  # the number is in another column
     return RowFinding(is_true, [place], found[0], amount.span)
 
 

@@ -126,7 +126,7 @@ class SourceTable:
 
     @cached_property
     def _names(self) -> tuple[_Names, _Names]:
-        """The names of rows: first those of the first column and of columns without equal cells."""
+        """The names of rows: the names in the first column and in columns without equal cells, and the names in other columns."""
         first, others = _Names(), _Names()
         for column in range(len(self.table.columns)):
             if self._has_names(column):
