@@ -36,7 +36,7 @@ EVERYDAY = ROOT / "tests" / "quality" / "everyday" / "files"
 FURTHER = ("price-list.md", "handbook-leave.md", "trip-plan.txt", "minutes.md")  # of EVERYDAY
 Outcome = Literal["right", "honest", "silent", "wrong"]
 
-_LINE = re.compile(r"[^\n|:\[\]]{1,40}: [^\n\[\]]+:\Z")
+_LINE = re.compile(r"[^\n|:\[\]]{1,40}:(?: [^\n\[\]]+:)?\Z")
 
 
 def read_questions() -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ class Bar(NamedTuple):
     false_supported: int
 
 
-BARS = {1: Bar(49, 4, 43, 4), 2: Bar(41, 5, 16, 6), 3: Bar(24, 5, 18, 4), 4: Bar(40, 7, 30, 7)}
+BARS = {1: Bar(49, 4, 42, 3), 2: Bar(42, 4, 16, 5), 3: Bar(28, 5, 20, 3), 4: Bar(42, 5, 33, 6)}
 
 
 @pytest.mark.parametrize("number", BARS)

@@ -22,12 +22,12 @@ from typing import NamedTuple
 from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare_source
 from modules.llm_platform.domain.citations.compare.changes import locate_difference
 from modules.llm_platform.domain.citations.compare.meaning import CheckKey, Doubts
-from modules.llm_platform.domain.citations.compare.row_judgement import judge_rows
 from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement, judge, judge_clauses, score_support
 from modules.llm_platform.domain.citations.read.claims import Claim, read_claim
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.row_claims.judgement import judge_rows
 from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.text.page_starts import find_page

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from modules.llm_platform.domain.extractive.measures import Measure
+from modules.llm_platform.domain.extractive.measures import DURATION, Measure
 from modules.llm_platform.domain.extractive.table_values import Column
-from modules.llm_platform.domain.extractive.table_words import is_asked, split_cell
+from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
+from modules.llm_platform.domain.extractive.tables import Table
 from modules.llm_platform.domain.text.stemming import is_related
 
 Columns = Mapping[int, Column]
@@ -31,6 +32,32 @@ def list_nearest_columns(
     return left, is_said
 
 
+def keep_measuring(names: Sequence[str], columns: Columns, measure: Measure, words: Sequence[str]) -> Columns:
+    """Return the columns that have values of a measure; without one, those that the words name and whose unit may be its."""
+    measuring = {at: one for at, one in columns.items() if measures(measure, names[at], one)}
+    possible = {at: one for at, one in columns.items() if one.unit in measure.units_if_named}
+    return measuring or {
+        at: one for at, one in possible.items() if any(is_asked(word, words) for word in split_cell(names[at]))
+    }
+
+
+def is_time_of_day(name: str) -> bool:
+    """Return whether a column of minutes or clock times has times of the day: `Start`, `Opens at`."""
+    return not load_word_list("clock").isdisjoint(split_cell(name))
+
+
+def has_rival(table: Table, chosen: int, words: Sequence[str], sought: Sequence[Measure]) -> bool:
+    """Return whether words are rather about a column that cannot be compared: a warranty of `2 years` and `18 months`."""
+
+    def is_meant(column: int) -> bool:
+        name = table.names[column]
+        return any(is_asked(word, words) for word in name) or any(not one.heads.isdisjoint(name) for one in sought)
+
+    return not is_meant(chosen) and any(map(is_meant, table.unreadable))
+
+
 def measures(measure: Measure, name: str, column: Column) -> bool:
-    """Return whether a column has values of a measure: by a word of its name, or by its unit."""
+    """Return whether a column has values of a measure: by a word of its name, or by its unit. A time of day is no duration."""
+    if measure.name == DURATION and is_time_of_day(name):
+        return False
     return not measure.heads.isdisjoint(split_cell(name)) or column.unit in measure.units

@@ -9,13 +9,27 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.compared_columns import Columns, list_nearest_columns, measures
-from modules.llm_platform.domain.extractive.measures import DATE, get_measure, is_measuring_word, list_asked_measures
+from modules.llm_platform.domain.extractive.compared_columns import (
+    Columns,
+    has_rival,
+    keep_measuring,
+    list_nearest_columns,
+    measures,
+)
+from modules.llm_platform.domain.extractive.measures import (
+    BEGINNING,
+    DATE,
+    Measure,
+    get_measure,
+    is_measuring_word,
+    list_asked_measures,
+)
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.superlatives import (
     EXTREMES,
     Superlative,
     find_superlative,
+    is_of_beginning,
     list_readings,
     read_places,
 )
@@ -60,7 +74,10 @@ def read_asked(question: Question) -> Asked:
     left_out |= {two for one, two in itertools.pairwise(words) if one in per}
     content = [word for word in list_content(question) if not _is_comparing_word(word) and word not in left_out]
     at = find_superlative(words)
-    return Asked(words, content, list_readings(words[at:]), read_places(words), _list_described(words, content, at))
+    extremes = list_readings(words[at:])
+    if extremes and is_of_beginning(words, at, question.language):
+        extremes = [Superlative("earliest", get_measure(BEGINNING), needs_name=True)]
+    return Asked(words, content, extremes, read_places(words), _list_described(words, content, at))
 
 
 def _list_described(words: Sequence[str], content: Sequence[str], at: int) -> list[str]:
@@ -114,6 +131,8 @@ def _find_answering_rows(table: Table, asked: Asked) -> RowsFound | None:
     if len(named) == 1:
         return None  # "last" may be a part of the name of a column, as in `the last service of Anna`
     places = [place for place in filter_rows(table, asked.content) if not named or place in named]
+    if asked.extremes and table.is_in_column_name(asked.words, find_superlative(asked.words)):
+        return None
     if asked.extremes:
         return find_extreme(table, places, asked)
     # The question names a single row, and does not count it: "How many seats does Anna have?"
@@ -159,7 +178,9 @@ def _choose_column(table: Table, columns: Columns, asked: Asked, extreme: Superl
     """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one."""
     sought = list_asked_measures(asked.words)
     if extreme.measure is not None and not extreme.is_of_dates:
-        columns = {at: one for at, one in columns.items() if measures(extreme.measure, table.columns[at], one)}
+        if _names_other_column(table, columns, asked, extreme.measure):
+            return None
+        columns = keep_measuring(table.columns, columns, extreme.measure, asked.words)
     if extreme.is_of_dates:
         sought = [extreme.measure or get_measure(DATE)]
     left, is_said = list_nearest_columns(table.columns, columns, asked.words, sought)
@@ -167,10 +188,19 @@ def _choose_column(table: Table, columns: Columns, asked: Asked, extreme: Superl
         left, is_said = list_nearest_columns(
             table.columns, {at: columns[at] for at in left}, asked.words, [extreme.measure]
         )
+    if len(left) == 1 and has_rival(table, left[0], asked.words, sought):
+        return None
     if extreme.needs_name:
         return left[0] if len(left) == 1 and is_said else None
     is_certain = is_said or extreme.measure is not None or extreme.is_of_dates or not sought
     return left[0] if len(left) == 1 and is_certain else None
+
+
+def _names_other_column(table: Table, columns: Columns, asked: Asked, measure: Measure) -> bool:
+    """Return whether the word after the superlative names columns, and none of this measure: `the shortest range` is no time."""
+    at = find_superlative(asked.words)
+    named = [one for one in columns if any(is_asked(word, asked.words[at + 1 : at + 2]) for word in table.names[one])]
+    return bool(named) and not any(measures(measure, table.columns[one], columns[one]) for one in named)
 
 
 def _is_comparing_word(word: str) -> bool:

@@ -35,6 +35,7 @@ _TIME: Final = re.compile(r"\d{1,2}(?::\d{2}| ?[ap]\.?m\b| uhr\b)")
 _JOINED: Final = re.compile(r" ?(?:(?:and|und|et|y|e) )?(?=\d)")
 _ARTICLE: Final = re.compile(r" ?(?:an? |of (?:the |an? )?)?")
 _INDEFINITE: Final = re.compile(r"\b(?:an?|eine[mnr]?|ein|une?|una) \Z")
+_YEAR_BEFORE_VERB: Final = re.compile(r"((?:1[5-9]|20)\d\d) ([^\W\d_]+) ?[.?!]?\Z")  # German
 _SUFFIX_NOUN: Final = r"(?P<noun>(?: [^\W\d_]+)?) ?"  # `20 seats or more`
 
 
@@ -129,7 +130,7 @@ def _read_phrase(text: str) -> Iterator[Limit]:
         (phrase.start(), -phrase.end(), kind, value)
         for kind in (*OF_DATES, *OF_QUANTITIES)
         for phrase in _compile(kind).finditer(text)
-        if (value := _read_value(text, phrase.end(), is_date=kind in OF_DATES)) is not None
+        if (value := _read_value(text, phrase.end(), is_date=kind in OF_DATES) or _read_year(text, phrase.end(), kind))
     ]
     if found:
         start, _, kind, value = min(found, key=lambda one: one[:2])
@@ -171,6 +172,15 @@ def _read_value(text: str, at: int, *, is_date: bool) -> Value | None:
     except ValueError:
         return None
     return None if day is None or day.start else Value(day.first, day.last, None, 1.0, at + day.end)
+
+
+def _read_year(text: str, at: int, kind: Kind) -> Value | None:
+    """Return the year of `vor 2020 angeschafft`. A year before a word is a number otherwise: `bis 2020 Euro`."""
+    found = _YEAR_BEFORE_VERB.match(text, at) if kind in ("after", "since", "before") else None
+    if found is None or find_unit(found[2]) is not None:
+        return None
+    year = int(found[1]) * YEARS
+    return Value(year, year + YEARS - 1, None, 1.0, found.end(1))
 
 
 def _read_quantity(text: str, at: int) -> Value | None:

@@ -12,6 +12,7 @@ OPPOSITE: Final[dict[Direction, Direction]] = {"more": "less", "less": "more"}
 
 AGE: Final = "age"
 SIZE: Final = "size"
+DURATION: Final = "duration"
 DATE: Final = "date"
 BEGINNING: Final = "beginning"  # the measure whose columns have dates
 
@@ -27,6 +28,7 @@ class Measure(NamedTuple):
     - `heads` are words in the names of its columns, and `units` the units of its values.
     - `asked` are words of questions about it, `more` and `less` the words that compare it.
     - `counted` are words after a number of it: `more than 20 people`.
+    - `units_if_named` are units that others have too. A column with one counts if its name is asked for: `nearest to the sea`.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Measure(NamedTuple):
     more: frozenset[str]
     less: frozenset[str]
     counted: frozenset[str]
+    units_if_named: frozenset[str]
 
     def get_direction(self, word: str) -> Direction | None:
         return "more" if word in self.more else "less" if word in self.less else None
@@ -55,7 +58,7 @@ def load_measures() -> tuple[Measure, ...]:
             name,
             *(
                 frozenset(map(fold, parts.get(part, "").split()))
-                for part in ("heads", "asked", "units", "more", "less", "counted")
+                for part in ("heads", "asked", "units", "more", "less", "counted", "units_if_named")
             ),
         )
         for name, parts in load_data("measures").items()

@@ -33,6 +33,8 @@ _CLOCK: Final = re.compile(
 _DATE: Final = (
     r"(?<![\d.])(?:(?P<iso_year>\d{{4}})-(?P<iso_month>\d{{2}})(?:-(?P<iso_day>\d{{2}}))?(?!\d)"
     r"|(?P<first>\d{{1,2}})(?P<sign>[./])(?P<second>\d{{1,2}})(?P=sign)(?P<numeric_year>\d{{4}}|(?<=\d\d[./]\d\d[./])\d{{2}})(?!\d|\.\d)"
+    r"|(?P<joined_day>\d{{1,2}})(?P<joint>[-/])(?P<joined_month>{months})\b"
+    r"(?:(?P=joint)(?P<joined_year>\d{{4}}|\d{{2}})(?!\d))?"
     r"|(?P<day>\d{{1,2}})(?:\.|st|nd|rd|th|er)? (?:(?:of|de) )?(?P<month>{months})\b\.?(?:,? (?:de )?(?P<year>\d{{4}}))?(?!\d)"
     r"|\b(?P<named>{months})\b\.?(?: (?P<after>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? (?P<of>\d{{4}})(?!\d))?"
     r"|(?P<alone>(?:1[5-9]|20)\d\d)(?![\d.,:]\d|\d| ?(?:%|€|[^\W\d_])))"
@@ -147,7 +149,7 @@ def _compile_date() -> re.Pattern[str]:
 
 
 def find_day(text: str, *, month_first: bool = False) -> Day | None:
-    """Return the first date of a case-folded text: `2026-03-14`, `14.03.2026`, `14 march 2026`, `june`, or a year alone.
+    """Return the first date of a case-folded text: `2026-03-14`, `14.03.2026`, `14 march 2026`, `14-mar-26`, `june`, or a year.
 
     With dots the day is first, with slashes the month if `month_first` is True. ValueError: the date is not valid.
     """
@@ -155,9 +157,11 @@ def find_day(text: str, *, month_first: bool = False) -> Day | None:
     if found is None:
         return None
     part = found.groupdict()
-    year = part["iso_year"] or part["numeric_year"] or part["year"] or part["of"] or part["alone"]
-    named = part["month"] or part["named"]
-    day, month = part["iso_day"] or part["day"] or part["after"], part["iso_month"] or (named and _get_month(named))
+    years = ("iso_year", "numeric_year", "joined_year", "year", "of", "alone")
+    year = next((part[name] for name in years if part[name]), None)
+    named = part["joined_month"] or part["month"] or part["named"]
+    day = part["iso_day"] or part["joined_day"] or part["day"] or part["after"]
+    month = part["iso_month"] or (named and _get_month(named))
     if part["first"]:
         day, month = part["first"], part["second"]
         if month_first and part["sign"] == "/":

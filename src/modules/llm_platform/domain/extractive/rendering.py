@@ -45,11 +45,22 @@ def render_rows(found: RowsFound, messages: Messages) -> str:
 
 def render_rows_to_read(found: RowsFound, messages: Messages) -> str:
     """Return the rows without markers, as a model reads them. A small model names the first one alone unless it is told."""
-    lead = TO_NAME.format(count=len(found.rows), read=found.read)
-    return f"{_introduce_rows(found, messages) if found.extreme else lead}\n\n{_join_rows(found.table.columns, found.rows)}"
+    is_said = bool(found.extreme or found.decision)
+    lead = _introduce_rows(found, messages) if is_said else TO_NAME.format(count=len(found.rows), read=found.read)
+    return f"{lead}\n\n{_join_rows(found.table.columns, found.rows)}"
 
 
 def _introduce_rows(found: RowsFound, messages: Messages) -> str:
+    if found.decision in ("yes", "no"):
+        said = messages.yes if found.decision == "yes" else messages.no
+        return f"{said} {_count_rows(found, messages)}" if found.read > len(found.places) else said
+    if found.decision == "same":
+        return messages.name_equal(strip_markup(found.column))
+    line = _count_rows(found, messages)
+    return f"{strip_markup(found.name)}: {line}" if found.name else line
+
+
+def _count_rows(found: RowsFound, messages: Messages) -> str:
     return messages.count_rows(found.extreme, strip_markup(found.column), len(found.rows), found.read)
 
 

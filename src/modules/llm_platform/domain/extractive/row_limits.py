@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.compared_columns import Columns, list_nearest_columns, measures
+from modules.llm_platform.domain.extractive.compared_columns import Columns, has_rival, list_nearest_columns, measures
 from modules.llm_platform.domain.extractive.limits import Limit, read_limits
 from modules.llm_platform.domain.extractive.measures import AGE, get_measure, is_measuring_word, list_asked_measures
 from modules.llm_platform.domain.extractive.quantities import YEARS
@@ -46,6 +46,8 @@ def find_limited_rows(
     `tables` have all their rows, and `candidates` are the sentences of all sources.
     """
     for asked in _list_readings(question):
+        if read_limits(asked.limit.rest):
+            return None  # `over 14 kg and under £1000`
         matches = [table.count_matches(asked.content) for table in tables]
         nearest = [table for table, count in zip(tables, matches, strict=True) if count == max(matches)]
         nearest = [table for table in nearest if may_name_rows(asked.content, table, candidates)]
@@ -71,7 +73,9 @@ def _asks_for_rows(words: Sequence[str]) -> bool:
 
 
 def read_asked_limit(limit: Limit, language: str) -> AskedLimit:
-    left_out = frozenset().union(*map(load_word_list, ("choosing", "listing", "fillers", "counting", "asking_else")))
+    left_out = frozenset().union(
+        *map(load_word_list, ("choosing", "persons", "listing", "fillers", "counting", "asking_else"))
+    )
     words = fold_words(limit.rest)
     content = [word for word in list_content(read_question(limit.rest, language)) if word not in left_out]
     return AskedLimit(limit, words, [word for word in content if not is_measuring_word(word)])
@@ -94,10 +98,11 @@ def read_columns(table: Table, limit: Limit) -> Columns:
     """Return the columns that can be compared with the limit: with dates, or with quantities in its unit."""
     if limit.unit is None:
         return {at: column for at, column in table.dates.items() if _align_years(column, limit) is not None}
-    return {at: one for at, one in table.quantities.items() if at and (not limit.unit or _has_unit(one, limit.unit))}
+    return {at: one for at, one in table.quantities.items() if at and (not limit.unit or has_unit(one, limit.unit))}
 
 
-def _has_unit(column: Column, unit: str) -> bool:
+def has_unit(column: Column, unit: str) -> bool:
+    """Return whether a column has a unit. Years of age need none in the table."""
     return column.unit == unit or (unit == "year" and not column.unit)
 
 
@@ -120,11 +125,13 @@ def _divides(column: Column, limit: Limit) -> bool:
     return 0 < len(list_within(column, limit)) < known
 
 
-def choose_column(table: Table, columns: Columns, asked: AskedLimit, *, is_of_person: bool = False) -> int | None:
+def choose_column(
+    table: Table, columns: Columns, asked: AskedLimit, *, is_of_person: bool = False, must_divide: bool = True
+) -> int | None:
     """Return the column that the limit is about. A bare number of a person, or of all rows, is an age: `Who is under 18?`
 
     The name of a column says so, or what the question measures. A unit or a date does if there is one such column that divides
-    the rows: a limit that holds for all of them or for none is not asked about.
+    the rows, if it `must_divide` them: a limit that holds for all of them or for none is seldom asked about.
     """
     limit, sought = asked.limit, list_asked_measures(asked.words, asked.limit.noun)
     if limit.measure is not None:
@@ -134,7 +141,9 @@ def choose_column(table: Table, columns: Columns, asked: AskedLimit, *, is_of_pe
     if not sought and not named and not limit.unit and is_of_person:
         sought = [get_measure(AGE)]
     left, is_said = list_nearest_columns(table.columns, columns, asked.words, sought)
-    if len(left) > 1 or not is_said:
+    if len(left) > 1 or (must_divide and not is_said):
         left = [at for at in left if _divides(columns[at], limit)]
     is_certain = is_said or limit.unit != "" or limit.measure is not None
-    return left[0] if len(left) == 1 and is_certain else None
+    if len(left) != 1 or not is_certain or has_rival(table, left[0], asked.words, sought):
+        return None
+    return left[0]

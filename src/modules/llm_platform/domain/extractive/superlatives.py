@@ -8,16 +8,25 @@ from modules.llm_platform.domain.extractive.measures import (
     BEGINNING,
     OPPOSITE,
     SIZE,
+    Comparison,
     Direction,
     Measure,
     is_superlative,
     list_comparisons,
 )
 from modules.llm_platform.domain.extractive.table_words import load_word_list
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.numbers import load_number_words
 
 Extreme = Literal["highest", "lowest", "latest", "earliest"]
 EXTREMES: Final[tuple[Extreme, ...]] = ("latest", "earliest", "lowest", "highest")
+EXTREME_OF: Final[dict[tuple[Direction, bool], Extreme]] = {  # by whether the values are dates
+    ("more", False): "highest",
+    ("less", False): "lowest",
+    ("more", True): "latest",
+    ("less", True): "earliest",
+}
+BOUNDS: Final = frozenset(("at least", "at most"))
 MAX_PLACES: Final = 4  # rows of the best ones that are asked for
 
 
@@ -38,7 +47,21 @@ class Superlative(NamedTuple):
 
 def find_superlative(words: Sequence[str]) -> int:
     """Return the place of the first superlative among folded words; their number if there is none."""
-    return next((at for at, word in enumerate(words) if is_superlative(word) or _list_named(word)), len(words))
+    places = (at for at, word in enumerate(words) if is_superlative(word) or _list_named(word))
+    return next((at for at in places if " ".join(words[at - 1 : at + 1]) not in BOUNDS), len(words))
+
+
+def is_of_beginning(words: Sequence[str], at: int, language: str) -> bool:
+    """Return whether the word at a place compares how long something has lasted: who `has been a member longest` began first.
+
+    Before a noun it does not: `has been the longest hike`.
+    """
+    is_longer = at < len(words) and words[at] in load_word_list("longer")
+    return (
+        is_longer
+        and not load_word_list("staying").isdisjoint(words[:at])
+        and load_stop_words(language).issuperset(words[at + 1 : at + 2])
+    )
 
 
 def list_readings(words: Sequence[str]) -> list[Superlative]:
@@ -47,17 +70,23 @@ def list_readings(words: Sequence[str]) -> list[Superlative]:
         return []
     named = _list_named(words[0])
     if is_superlative(words[0]):
-        compared = list_comparisons(words[0])
-        of_size = [one.direction for one in compared if one.measure.name == SIZE]  # `the largest quantity`
-        by_name = [
-            Superlative("highest" if direction == "more" else "lowest", needs_name=True) for direction in of_size
-        ]
-        return [*(_get_extreme(one.measure, one.direction) for one in compared), *named, *by_name]
-    compared = list_comparisons(words[1]) if len(words) > 1 else ()  # `least expensive`, `la plus chère`
+        of_one = list_comparisons(words[0])
+        return [*(_get_extreme(one.measure, one.direction) for one in of_one), *named, *_list_of_size(of_one)]
+    if of_dates := [one for word in words[1:2] for one in _list_named(word) if one.is_of_dates]:  # `most recently`
+        return of_dates
     is_more = named[0].kind == "highest"
-    return [
-        _get_extreme(one.measure, one.direction if is_more else OPPOSITE[one.direction]) for one in compared
-    ] or named
+    compared = [  # `least expensive`, `la plus chère`
+        Comparison(one.measure, one.direction if is_more else OPPOSITE[one.direction])
+        for word in words[1:2]
+        for one in list_comparisons(word)
+    ]
+    return [*(_get_extreme(one.measure, one.direction) for one in compared), *_list_of_size(compared)] or named
+
+
+def _list_of_size(compared: Sequence[Comparison]) -> list[Superlative]:
+    """Return what "largest" means beside the name of a column: `the largest quantity`, `le plus grand dénivelé`."""
+    of_size = [one.direction for one in compared if one.measure.name == SIZE]
+    return [Superlative(EXTREME_OF[direction, False], needs_name=True) for direction in of_size]
 
 
 def _list_named(word: str) -> list[Superlative]:
@@ -65,9 +94,7 @@ def _list_named(word: str) -> list[Superlative]:
 
 
 def _get_extreme(measure: Measure, direction: Direction) -> Superlative:
-    if measure.name == BEGINNING:
-        return Superlative("latest" if direction == "more" else "earliest", measure)
-    return Superlative("highest" if direction == "more" else "lowest", measure)
+    return Superlative(EXTREME_OF[direction, measure.name == BEGINNING], measure)
 
 
 def read_places(words: Sequence[str]) -> int:

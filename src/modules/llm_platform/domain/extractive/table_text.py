@@ -47,8 +47,8 @@ class _Part(NamedTuple):
     end: int
 
 
-def find_tables(text: str, title: str) -> list[PlacedTable]:
-    """Return the tables of a text, MAX_TABLES at most.
+def find_tables(text: str, title: str, source: int = 0) -> list[PlacedTable]:
+    """Return the tables of a text, MAX_TABLES at most. `source` is its number in citations.
 
     A table that was divided into parts, each with the names of the columns, is one table if nothing is between the parts.
     """
@@ -60,11 +60,11 @@ def find_tables(text: str, title: str) -> list[PlacedTable]:
             groups[-1].append(part)
         else:
             groups.append([part])
-    placed = (_read_parts(parts, title) for parts in groups)
+    placed = (_read_parts(parts, title, source) for parts in groups)
     return [one for one in placed if MIN_ROWS <= len(one.table.rows) <= MAX_ROWS_OF_WHOLE]
 
 
-def _read_parts(parts: Sequence[_Part], title: str) -> PlacedTable:
+def _read_parts(parts: Sequence[_Part], title: str, source: int) -> PlacedTable:
     columns, rows, spans, has_all_rows = parts[0].columns, list[Row](), list[Span](), True
     for part in parts:
         at = part.rows_start
@@ -79,7 +79,7 @@ def _read_parts(parts: Sequence[_Part], title: str) -> PlacedTable:
                 rows.append(row)
                 spans.append((at, at + len(line)))
             at += len(line) + 1
-    table = Table(columns, rows, title=title, heading=parts[0].heading)
+    table = Table(columns, rows, source=source, title=title, heading=parts[0].heading)
     return PlacedTable(table, tuple(spans), has_all_rows)
 
 

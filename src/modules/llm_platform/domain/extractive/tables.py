@@ -20,10 +20,12 @@ from modules.llm_platform.domain.extractive.table_words import (
 MAX_TITLE_CHARS: Final = 300
 BEGINNING: Final = 2  # letters that two forms of a word share
 MIN_ROWS: Final = 3  # a smaller table is not compared or counted
+OF_YEARS: Final = "year"  # the unit of ages
 MAX_COUNTED: Final = 12  # a list shows all its rows; if there are more, there is no answer
 MAX_EQUAL: Final = 4  # if more rows share the first place, there is no answer
 
 
+Decision = Literal["yes", "no", "first", "same"]
 Row = tuple[str, ...]
 """The cells of a row, one for each column."""
 
@@ -55,13 +57,46 @@ class Table:
 
     @cached_property
     def quantities(self) -> Mapping[int, Column]:
-        """The columns of quantities, by their number."""
+        """The columns of quantities, by their number. The years of a column `Year` are dates: the latest is not the oldest."""
         found = {at: read_quantities(name, self.list_cells(at)) for at, name in enumerate(self.columns)}
-        return {at: column for at, column in found.items() if column is not None}
+        known = {at: column for at, column in found.items() if column is not None}
+        return {at: column for at, column in known.items() if column.unit != OF_YEARS or at not in self.dates}
+
+    @cached_property
+    def unreadable(self) -> list[int]:
+        """The columns, without the first one, in which most cells have a digit, but which cannot be compared."""
+        found = []
+        for column in range(1, len(self.columns)):
+            cells = [cell for cell in self.list_cells(column) if cell.strip()]
+            has_digits = 2 * sum(any(map(str.isdigit, cell)) for cell in cells) > len(cells)
+            if has_digits and column not in self.quantities and column not in self.dates:
+                found.append(column)
+        return found
 
     def is_in_title(self, word: str) -> bool:
         """Return whether the title or the heading has a word: it may be the word for all rows."""
         return any(is_form(word, other) for other in self._title_words)
+
+    def is_in_columns(self, word: str) -> bool:
+        """Return whether the name of a column has a word."""
+        return any(is_form(word, other) for name in self.names for other in name)
+
+    def has_word(self, word: str) -> bool:
+        """Return whether the title, a column or a cell has a word in this form."""
+        return word in self._title_words or word in self._cells_by_word or any(word in name for name in self.names)
+
+    def is_in_column_name(self, words: Sequence[str], at: int) -> bool:
+        """Return whether a word is a part of the name of a column that stands among these words: `a first aider`."""
+        return any(
+            len(words) >= start + len(name) and all(map(is_form, words[start:], name))
+            for name in self.names
+            for start in range(max(0, at - len(name) + 1), at + 1)
+            if len(name) > 1
+        )
+
+    def count_cells(self, word: str) -> int:
+        """Return how many different cells have a word."""
+        return len({cell for form in self._find_forms(word) for cell in self._cells_by_word[form]})
 
     def count_matches(self, asked: Sequence[str]) -> int:
         """Return how many of these words the title, the heading or the column names have, or a cell that the question names.
@@ -137,6 +172,8 @@ class RowsFound:
 
     - `places` are the places of the rows in the table.
     - `extreme` and `column` say in which column the rows have the highest or lowest value. Both are empty for a count.
+    - `decision` is what the rows say to a question that wants a yes or no, or that names alternatives: "first" if the row that
+      is called `name`, the first one, has the most or the least, and "same" if all have the same.
     """
 
     table: Table
@@ -144,6 +181,8 @@ class RowsFound:
     read: int
     extreme: Extreme | Literal[""] = ""
     column: str = ""
+    decision: Decision | Literal[""] = ""
+    name: str = ""
 
     @property
     def rows(self) -> list[Row]:

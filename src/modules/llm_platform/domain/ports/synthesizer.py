@@ -40,6 +40,11 @@ class SynthesisRequest:
     evidence: Sequence[EvidenceRow] = ()
     is_streamed: bool = True
 
+    @property
+    def has_wishes(self) -> bool:
+        """True if the person says more than the question: how to write, or about what."""
+        return bool(self.instructions or self.context)
+
     def stream_with(self, writer: ISynthesizer) -> AsyncIterator[SynthesisPart]:
         """Return the text of `writer` for this request; of one that writes no reports, one answer to the whole question."""
         return writer.stream(self if writer.writes_reports or not self.questions else replace(self, questions=()))

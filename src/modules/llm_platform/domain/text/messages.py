@@ -46,6 +46,9 @@ class Messages:
     latest: str
     earliest: str
     rows_of: str  # holds {count} and {read}
+    yes: str  # above the rows that show it, as the next two
+    no: str
+    equal: str  # holds {column}
 
     def introduce_meanings(self, subject: str) -> str:
         """Return the line before the meanings of an ambiguous word."""
@@ -55,6 +58,10 @@ class Messages:
         """Return the line above the rows that have the most or least of a column, or that were counted."""
         line: str = getattr(self, extreme) if extreme else self.rows_of
         return line.replace("{count}", str(count)).replace("{read}", str(read)).replace("{column}", column)
+
+    def name_equal(self, column: str) -> str:
+        """Return the line above rows that have the same in a column."""
+        return self.equal.replace("{column}", column)
 
     def stopped(self, reason: str) -> str:
         """Return why the search of a research run ended. `reason` is a StopReason; texts know no values of research."""

@@ -131,17 +131,37 @@ TABLE = Source(index=3, title="members", url="doc:members.csv", text=MEMBERS, te
             ["| Member 12 | 12 | £12 |", "| Member 13 | 13 | £13 |"],
         ),
         ("Who pays the highest fee?", "Highest “Fee” of 48 rows:", ["| Member 59 | 59 | £59 |"]),
+        ("Is Member 59 older than 60?", "No:", ["| Member 59 | 59 | £59 |"]),
     ],
 )
 async def test_a_question_about_rows_gets_these_rows(question: str, lead: str, rows: list[str]) -> None:
-    """A line above them says what they are. Other rows and other sources are left out."""
+    """A line above them says what they are. Other rows and other sources are left out. The person wishes a sentence."""
     llm = FakeLLM(["Some [3]."])
     writer = LLMSynthesizer(llm, sources_tokens=SMALL_BUDGET_TOKENS, passages=chooser())
-    written = await writer.synthesize(SynthesisRequest(question, (*SOURCES[:2], TABLE), "en"))
+    asked = SynthesisRequest(question, (*SOURCES[:2], TABLE), "en", instructions="Write one sentence.")
+    written = await writer.synthesize(asked)
     read = llm.requests[0].messages[1].content
     assert "\n".join([lead, "", "| Name | Age | Fee |", "| --- | --- | --- |", *rows, ""]) in read
     assert "ferry" not in read
     assert written.truncated_tokens > 0
+
+
+@for_each(
+    ("question", "lead"),
+    [
+        ("Who is younger than 14?", "2 of 48 rows:"),
+        ("Is Member 59 older than 60?", "No:"),
+        ("Who pays more, Member 12 or Member 14?", "Member 14: Highest “Fee” of 2 rows:"),
+    ],
+)
+async def test_a_small_model_is_not_asked_what_rows_answer(question: str, lead: str) -> None:
+    """It often reads them wrongly. The answer quotes the rows, as one without a model does."""
+    llm = FakeLLM(["Some [3]."])
+    written = await LLMSynthesizer(llm, sources_tokens=SMALL_BUDGET_TOKENS).synthesize(
+        SynthesisRequest(question, (*SOURCES[:2], TABLE), "en")
+    )
+    assert not llm.requests
+    assert (written.text.partition("\n")[0], written.synthesizer, written.answered) == (lead, "extractive", True)
 
 
 @for_each(("sources_tokens", "is_cut"), [(4000, False), (SMALL_BUDGET_TOKENS + 1, True)])

@@ -9,7 +9,6 @@ from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_l
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
-from modules.llm_platform.domain.extractive.asked_rows import asks_for_any_rows, find_asked_rows
 from modules.llm_platform.domain.extractive.described_rows import leave_out_rows
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.named_rows import add_rows_alike, find_named_rows, group_named_rows
@@ -19,15 +18,15 @@ from modules.llm_platform.domain.extractive.reading import ReadingResult
 from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_quotes, render_rows
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, make_quotes
-from modules.llm_platform.domain.extractive.tables import list_tables
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
+from modules.llm_platform.domain.row_claims.questions import asks_about_rows, find_answering_rows
 from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-RULES_VERSION = "22"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "23"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 NO_MARKERS: Final = str.maketrans("[]", "()")
 
@@ -70,10 +69,10 @@ class ExtractiveSynthesizer(ISynthesizer):
             return self._answer(await _run(request, lambda: _write_report(request, evidence)), messages)
         question = read_question(request.question, detect_language(request.question) or request.language)
         is_answered = bool(evidence) and all(row.state == "answered" for row in request.evidence)
-        if is_answered and not asks_for_any_rows(question):
+        if is_answered and not asks_about_rows(question):
             return self._answer("\n\n".join(render_quotes(evidence)), messages)
         selection = await _run(request, lambda: choose_by_words(question, request.sources))
-        rows = find_asked_rows(question, list_tables(selection.candidates), selection.candidates)
+        rows = await _run(request, lambda: find_answering_rows(question, request.sources, selection.candidates))
         if rows is not None:
             return self._answer(render_rows(rows, messages), messages)
         if is_answered:

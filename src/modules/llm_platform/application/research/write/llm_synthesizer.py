@@ -12,13 +12,16 @@ from modules.llm_platform.application.research.write.answer_prompt import (
     Prompt,
     build_prompt,
 )
-from modules.llm_platform.application.research.write.passage_choice import PassageChooser, choose_rows
+from modules.llm_platform.application.research.write.passage_choice import PassageChooser, choose_rows, keep_rows
+from modules.llm_platform.domain.citations.show.sentence_evidence import EXTRACTIVE
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import READER_STEP_S, LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
-from modules.llm_platform.domain.llm.context_budget import SMALL_BUDGET_TOKENS, SOURCES_BUDGET_TOKENS, BudgetedText
+from modules.llm_platform.domain.extractive.rendering import render_rows
+from modules.llm_platform.domain.extractive.tables import RowsFound
+from modules.llm_platform.domain.llm.context_budget import SMALL_BUDGET_TOKENS, SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.synthesizer import StreamingSynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.messages import get_messages
@@ -42,8 +45,10 @@ class LLMSynthesizer(StreamingSynthesizer):
     - `context_tokens` is the context length of the smallest model behind `llm`, for prompt and answer together.
     - `sources_tokens` limits the sources of a short answer, and `report_sources_tokens` the sources of a report. Without the
       second limit, the context limits a report.
-    - `passages` chooses what a small model reads of the sources of a short answer. Without it, words choose. A question about
-      rows of a table gets the rows that answer.
+    - `passages` chooses what a small model reads of the sources of a short answer. Without it, words choose.
+
+    If rows of a table answer a question, a small model is not asked, because it often reads them wrongly. The answer quotes the
+    rows. If the person has wishes for the text, the model reads the rows and nothing else.
 
     Raises the errors of the LLM port.
     """
@@ -81,7 +86,13 @@ class LLMSynthesizer(StreamingSynthesizer):
             yield SynthesisToken(text=synthesis.text)
             yield synthesis
             return
-        prompt, degraded = await self._make_prompt(request)
+        rows = None if request.questions else await self._find_rows(request)
+        if rows is not None and self._is_small and not request.has_wishes:
+            quoted = Synthesis(text=render_rows(rows, get_messages(request.language)), synthesizer=EXTRACTIVE)
+            yield SynthesisToken(text=quoted.text)
+            yield quoted
+            return
+        prompt, degraded = await self._make_prompt(request, rows)
         asked = LLMRequest(
             messages=prompt.messages,
             max_tokens=prompt.max_tokens,
@@ -112,7 +123,22 @@ class LLMSynthesizer(StreamingSynthesizer):
         synthesis = _make_synthesis(response, written, is_answered, prompt)
         yield synthesis.model_copy(update={"degraded": (*degraded, *synthesis.degraded)})
 
-    async def _make_prompt(self, request: SynthesisRequest) -> tuple[Prompt, tuple[Degraded, ...]]:
+    @property
+    def _is_small(self) -> bool:
+        return self._sources_tokens <= SMALL_BUDGET_TOKENS
+
+    async def _find_rows(self, request: SynthesisRequest) -> RowsFound | None:
+        """Return the rows that answer. A larger model compares rows itself if it can read them all."""
+        if not any(source.is_whole for source in request.sources):
+            return None
+        if not self._is_small and sum(count_tokens(one.text) for one in request.sources) <= self._sources_tokens:
+            return None
+        chars = sum(len(source.text) for source in request.sources)
+        return await run_in_thread_if_long(chars, choose_rows, request.sources, request.question, request.language)
+
+    async def _make_prompt(
+        self, request: SynthesisRequest, rows: RowsFound | None
+    ) -> tuple[Prompt, tuple[Degraded, ...]]:
         """Return the prompt, and what failed while its passages were chosen."""
         context_tokens = await resolve_context(self._context_tokens)
         chars = sum(len(source.text) for source in request.sources)
@@ -120,19 +146,10 @@ class LLMSynthesizer(StreamingSynthesizer):
             limit = self._report_sources_tokens
             return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit), ()
         limit, degraded = self._sources_tokens, NO_FAILURE
-        chosen = await run_in_thread_if_long(chars, self._choose_rows, request)
+        chosen = keep_rows(rows, request.sources, request.language) if rows is not None else None
         if chosen is None and self._passages is not None and not request.evidence:
             chosen, degraded = await self._passages.choose(request.sources, request.question, request.language)
         return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit, chosen), degraded
-
-    def _choose_rows(self, request: SynthesisRequest) -> BudgetedText | None:
-        """Return the rows that answer. A larger model compares rows itself if it can read them all."""
-        if not any(source.is_whole for source in request.sources):
-            return None
-        is_small = self._sources_tokens <= SMALL_BUDGET_TOKENS
-        if not is_small and sum(count_tokens(source.text) for source in request.sources) <= self._sources_tokens:
-            return None
-        return choose_rows(request.sources, request.question, request.language)
 
 
 class _AnswerReader:

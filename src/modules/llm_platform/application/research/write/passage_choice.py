@@ -7,15 +7,15 @@ from typing import Final
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.asked_rows import asks_for_any_rows, find_asked_rows
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.rendering import render_rows_to_read
 from modules.llm_platform.domain.extractive.selection import choose_by_words
-from modules.llm_platform.domain.extractive.tables import list_tables
+from modules.llm_platform.domain.extractive.tables import RowsFound
 from modules.llm_platform.domain.llm.context_budget import SMALL_READ_TOKENS, BudgetedText, keep_passages
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES, ISupportModel
 from modules.llm_platform.domain.retrieval.excerpt import TextPassage, join_passages, rank_passages
+from modules.llm_platform.domain.row_claims.questions import asks_about_rows, find_answering_rows
 from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.text.tokens import count_tokens
@@ -27,19 +27,20 @@ NEAR_RANKS: Final = 60  # constants of reciprocal rank fusion: the smaller, the 
 READ_RANKS: Final = 10
 
 
-def choose_rows(sources: Sequence[Source], question: str, language: str) -> BudgetedText | None:
-    """Return the rows of a whole table that answer a question about rows: `Who is under 18?`
+def choose_rows(sources: Sequence[Source], question: str, language: str) -> RowsFound | None:
+    """Return the rows of a table that answer a question about rows: `Who is under 18?`
 
     A model would have to compare all rows of the table, and it may get only some of them. The result is None for other questions,
     and if it is not certain which rows are meant.
     """
     asked = read_question(question, detect_language(question) or language)
-    if not asks_for_any_rows(asked):
+    if not asks_about_rows(asked):
         return None
-    candidates = choose_by_words(asked, sources).candidates
-    found = find_asked_rows(asked, list_tables(candidates), candidates)
-    if found is None:
-        return None
+    return find_answering_rows(asked, sources, choose_by_words(asked, sources).candidates)
+
+
+def keep_rows(found: RowsFound, sources: Sequence[Source], language: str) -> BudgetedText:
+    """Return the sources with these rows and no other text."""
     text = render_rows_to_read(found, get_messages(language))
     texts = [text if source.index == found.table.source else "" for source in sources]
     return keep_passages(sources, texts, sum(count_tokens(source.text) for source in sources))

@@ -16,9 +16,9 @@ from functools import cached_property
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.claim_masks import ClaimMasks, MaskWeights
-from modules.llm_platform.domain.citations.compare.source_rows import SourceTable, read_source_tables
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import WORD, is_unspaced
+from modules.llm_platform.domain.row_claims.source_tables import SourceTable, read_source_tables
 from modules.llm_platform.domain.text.language import detect_language, load_stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.numbers import list_spelling_words, load_other_writings

@@ -20,13 +20,13 @@ from modules.llm_platform.domain.citations.compare.changes import Change
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.facts import find_change, is_partial_at_best
 from modules.llm_platform.domain.citations.compare.replaced_words import find_replacement
-from modules.llm_platform.domain.citations.compare.row_claim import RowClaim, RowFinding
-from modules.llm_platform.domain.citations.compare.row_judgement import judge_rows
 from modules.llm_platform.domain.citations.compare.score import compute_features, compute_probability, read_weights
-from modules.llm_platform.domain.citations.compare.source_rows import SourceTable
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.citations.read.words import is_unspaced
 from modules.llm_platform.domain.dtos.citation_dtos import DifferenceKind, Verdict
+from modules.llm_platform.domain.row_claims.claim import RowClaim, RowFinding
+from modules.llm_platform.domain.row_claims.judgement import judge_rows
+from modules.llm_platform.domain.row_claims.source_tables import SourceTable
 from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.negation import is_denied_at
 from modules.llm_platform.domain.text.sentences import Span

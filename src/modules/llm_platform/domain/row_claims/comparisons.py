@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.compare.row_claim import Amount, RowClaim, RowFinding, equals
-from modules.llm_platform.domain.citations.compare.source_rows import NamedRow
-from modules.llm_platform.domain.extractive.compared_columns import list_nearest_columns, measures
+from modules.llm_platform.domain.extractive.compared_columns import (
+    Columns,
+    has_rival,
+    keep_measuring,
+    list_nearest_columns,
+)
 from modules.llm_platform.domain.extractive.limits import Kind, load_phrases
 from modules.llm_platform.domain.extractive.measures import (
     BEGINNING,
     OPPOSITE,
     Direction,
     Measure,
+    get_measure,
     list_asked_measures,
     list_comparisons,
 )
-from modules.llm_platform.domain.extractive.quantities import find_unit
-from modules.llm_platform.domain.extractive.superlatives import find_superlative
+from modules.llm_platform.domain.extractive.quantities import MINUTES, find_unit
+from modules.llm_platform.domain.extractive.row_limits import has_unit
+from modules.llm_platform.domain.extractive.superlatives import find_superlative, is_of_beginning
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
+from modules.llm_platform.domain.row_claims.claim import Amount, RowClaim, RowFinding, equals
+from modules.llm_platform.domain.row_claims.source_tables import NamedRow
 from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import load_number_words
 from modules.llm_platform.domain.text.sentences import Span
@@ -33,7 +40,7 @@ PREPOSITION_REACH: Final = 4  # words from "above" to the name: `640 € über d
 FACTORS: Final = {"twice": 2.0, "half": 0.5}
 
 
-class _Reading(NamedTuple):
+class ComparedMeasure(NamedTuple):
     """What a comparative compares: more or less of a measure, of a date, or of a column that the claim names."""
 
     direction: Direction
@@ -41,11 +48,11 @@ class _Reading(NamedTuple):
     is_of_dates: bool = False
 
 
-PREPOSITIONS: Final[dict[Kind, _Reading]] = {
-    "before": _Reading("less", is_of_dates=True),
-    "after": _Reading("more", is_of_dates=True),
-    "above": _Reading("more"),
-    "below": _Reading("less"),
+PREPOSITIONS: Final[dict[Kind, ComparedMeasure]] = {
+    "before": ComparedMeasure("less", is_of_dates=True),
+    "after": ComparedMeasure("more", is_of_dates=True),
+    "above": ComparedMeasure("more"),
+    "below": ComparedMeasure("less"),
 }
 
 
@@ -54,7 +61,7 @@ class _Comparison(NamedTuple):
 
     first: Sequence[NamedRow]
     others: Sequence[NamedRow]
-    readings: Sequence[_Reading]
+    readings: Sequence[ComparedMeasure]
     word: Span
 
 
@@ -69,9 +76,16 @@ def compare_named_rows(claim: RowClaim) -> RowFinding | None:
         return _check_factor(claim, factor)
     compared = _read_comparison(claim)
     if compared is not None:
-        found = [one for reading in compared.readings if (one := _check_order(claim, compared, reading)) is not None]
-        return found[0] if len({one.is_true for one in found}) == 1 else None
+        # An age comes before a date: who is older need not have joined earlier.
+        of_numbers = [one for one in compared.readings if not one.is_of_dates and _has_column(claim, one)]
+        found = [_check_order(claim, compared, reading) for reading in of_numbers or compared.readings]
+        known = [one for one in found if one is not None]
+        return known[0] if len({one.is_true for one in known}) == 1 else None
     return _check_equality(claim)
+
+
+def _has_column(claim: RowClaim, reading: ComparedMeasure) -> bool:
+    return choose_compared_column(claim, reading.measure) is not None
 
 
 def compares_rows(claim: RowClaim) -> bool:
@@ -99,30 +113,42 @@ def _read_comparison(claim: RowClaim) -> _Comparison | None:
     return None
 
 
-def _find_comparative(claim: RowClaim, places: Sequence[int], than: str) -> tuple[Sequence[_Reading], Span] | None:
+def _find_comparative(
+    claim: RowClaim, places: Sequence[int], than: str
+) -> tuple[Sequence[ComparedMeasure], Span] | None:
     for at in reversed(places):
-        word = claim.folded[at]
-        is_less = at > 0 and f"{claim.folded[at - 1]} {than}" in load_phrases("below")
-        if readings := list(_list_readings(word, than, is_less=is_less)):
+        if readings := list(_list_readings(claim, at, than)):
             after = claim.folded[at + 1 : places[-1] + 1]
             is_of_part = find_superlative(after) < len(after)  # `a faster first half than`
             return None if is_of_part else (readings, claim.words[at][1:])
     return None
 
 
-def _list_readings(word: str, than: str, *, is_less: bool) -> Iterator[_Reading]:
-    """Yield what a comparative compares. `is_less` is True after "less": `less expensive`."""
-    phrase = f"{word} {than}"
-    if phrase in load_phrases("before", "after"):
-        yield _Reading("less" if phrase in load_phrases("before") else "more", is_of_dates=True)
+def list_comparative_readings(claim: RowClaim, at: int) -> Iterator[ComparedMeasure]:
+    """Yield what the comparative at a place of the words compares, without a "than": `Which is cheaper, A or B?`"""
+    yield from dict.fromkeys(
+        reading for than in sorted(load_phrases("than")) for reading in _list_readings(claim, at, than)
+    )
+
+
+def _list_readings(claim: RowClaim, at: int, than: str) -> Iterator[ComparedMeasure]:
+    """Yield what the comparative at a place of folded words compares. A "less" before it turns it round: `less expensive`."""
+    words = claim.folded
+    phrase = f"{words[at]} {than}"
+    is_less = at > 0 and f"{words[at - 1]} {than}" in load_phrases("below")
+    if is_of_beginning(words, at, claim.language):
+        yield ComparedMeasure("less", get_measure(BEGINNING), is_of_dates=True)
         return
-    for measure, direction in list_comparisons(word):
-        yield _Reading(OPPOSITE[direction] if is_less else direction, measure, measure.name == BEGINNING)
+    if phrase in load_phrases("before", "after"):
+        yield ComparedMeasure("less" if phrase in load_phrases("before") else "more", is_of_dates=True)
+        return
+    for measure, direction in list_comparisons(words[at]):
+        yield ComparedMeasure(OPPOSITE[direction] if is_less else direction, measure, measure.name == BEGINNING)
     if phrase in load_phrases("above", "below"):
-        yield _Reading("less" if phrase in load_phrases("below") else "more")
+        yield ComparedMeasure("less" if phrase in load_phrases("below") else "more")
 
 
-def _read_preposition(word: str) -> list[_Reading]:
+def _read_preposition(word: str) -> list[ComparedMeasure]:
     """Return the reading of a word such as "before" or "above" near a name."""
     for part, reading in PREPOSITIONS.items():
         if word in load_phrases(part):
@@ -130,12 +156,12 @@ def _read_preposition(word: str) -> list[_Reading]:
     return []
 
 
-def _check_order(claim: RowClaim, compared: _Comparison, reading: _Reading) -> RowFinding | None:
+def _check_order(claim: RowClaim, compared: _Comparison, reading: ComparedMeasure) -> RowFinding | None:
     gap = _find_stated_gap(claim, compared.word)
     unit = gap.unit if gap is not None and reading.measure is None and not reading.is_of_dates else ""
     found = choose_compared_column(claim, reading.measure, is_of_dates=reading.is_of_dates, unit=unit)
     first, others = [row.place for row in compared.first], [row.place for row in compared.others]
-    values = _list_values(found, [*first, *others])
+    values = list_values(found, [*first, *others])
     if found is None or not values:
         return None
     sign = 1 if reading.direction == "more" else -1
@@ -168,7 +194,7 @@ def _confirms_others(claim: RowClaim, compared: _Comparison, gap: Amount | None)
     return claim.day is None and not is_unstated and all(claim.has_cell(one, places) for one, places in sides)
 
 
-def _list_values(found: tuple[int, Column] | None, places: Sequence[int]) -> list[float]:
+def list_values(found: tuple[int, Column] | None, places: Sequence[int]) -> list[float]:
     """Return the values of these rows in a column; empty if one has none."""
     values = [found[1].values[place] for place in places] if found else []
     known = [value for value in values if value is not None]
@@ -188,7 +214,7 @@ def _is_gap(claim: RowClaim, amount: Amount, column: Column, gaps: Sequence[floa
 def _check_equality(claim: RowClaim) -> RowFinding | None:
     """Return whether all named rows have the same in a column: equal cells, or equal values."""
     word = _find_equal_word(claim)
-    is_of_most = find_superlative(claim.folded) < len(claim.folded)  # `tied for the lowest fee`
+    is_of_most = claim.superlative is not None  # `tied for the lowest fee`
     if word is None or is_of_most or not claim.confirms_amounts(claim.places):
         return None
     found = choose_compared_column(claim, None)
@@ -196,7 +222,7 @@ def _check_equality(claim: RowClaim) -> RowFinding | None:
     if at is None or (at in claim.table.dates and _is_of_period(claim)):
         return None
     cells = {claim.table.rows[place][at].casefold() for place in claim.places}
-    values = _list_values(found, claim.places)
+    values = list_values(found, claim.places)
     return None if "" in cells else RowFinding(len(cells) == 1 or len(set(values)) == 1, claim.places, at, word)
 
 
@@ -213,7 +239,7 @@ def _find_equal_word(claim: RowClaim) -> Span | None:
 def _check_factor(claim: RowClaim, factor: float) -> RowFinding | None:
     """Return whether the first value is the factor times the second value, or more or less if the claim says so."""
     found = choose_compared_column(claim, None)
-    values = _list_values(found, claim.places)
+    values = list_values(found, claim.places)
     if found is None or len(values) != 2 or not claim.confirms_amounts(claim.places):
         return None
     text = " ".join(claim.folded)
@@ -246,20 +272,28 @@ def _choose_named_column(claim: RowClaim) -> int | None:
     return chosen[0] if len(chosen) == 1 else None
 
 
+def _list_times(claim: RowClaim) -> Columns:
+    """Return the columns of times of the day if the claim names one, and none of dates, or if there are no dates."""
+    times, dates = {at: one for at, one in claim.quantities.items() if one.unit == MINUTES}, claim.table.dates
+    named = {at for at in (*times, *dates) if any(is_asked(word, claim.folded) for word in claim.table.names[at])}
+    return times if not dates or (named and named.isdisjoint(dates)) else dates
+
+
 def choose_compared_column(
     claim: RowClaim, measure: Measure | None, *, is_of_dates: bool = False, unit: str = ""
 ) -> tuple[int, Column] | None:
     """Return the column whose values a claim compares or states; None if it is not certain. With `unit`, only it counts."""
-    columns = claim.table.dates if is_of_dates else claim.quantities
-    if is_of_dates and not columns:
-        columns = {at: one for at, one in claim.quantities.items() if one.unit == "min"}
+    columns = _list_times(claim) if is_of_dates else claim.quantities
     if unit:
-        columns = {at: one for at, one in columns.items() if one.unit == unit}
+        columns = {at: one for at, one in columns.items() if has_unit(one, unit)}
     if measure is not None and not is_of_dates:
-        columns = {at: one for at, one in columns.items() if measures(measure, claim.table.columns[at], one)}
+        columns = keep_measuring(claim.table.columns, columns, measure, claim.folded)
     sought = [*list_asked_measures(claim.folded), *([measure] if measure is not None else [])]
     if not sought:  # `twice as heavy as`
         sought = [one.measure for word in claim.folded for one in list_comparisons(word)]
     left, is_said = list_nearest_columns(claim.table.columns, columns, claim.folded, sought)
-    is_certain = is_said or measure is not None or is_of_dates or bool(unit)
-    return (left[0], columns[left[0]]) if len(left) == 1 and is_certain else None
+    is_only_date = is_of_dates and claim.is_known  # `gets in first of a morning` may be about another column
+    is_certain = is_said or (measure is not None and not is_of_dates) or is_only_date or bool(unit)
+    if len(left) != 1 or not is_certain or has_rival(claim.table, left[0], claim.folded, sought):
+        return None
+    return left[0], columns[left[0]]

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.row_claim import Amount, RowClaim, RowFinding, equals
-from modules.llm_platform.domain.citations.compare.row_comparisons import THAN, choose_compared_column, compares_rows
-from modules.llm_platform.domain.citations.compare.source_rows import HIDDEN, hide
 from modules.llm_platform.domain.extractive.asked_rows import find_asked_rows
 from modules.llm_platform.domain.extractive.compared_rows import find_extreme, read_asked
 from modules.llm_platform.domain.extractive.limits import OF_DATES, OF_QUANTITIES, Limit, load_phrases, read_limits
-from modules.llm_platform.domain.extractive.quantities import find_unit
+from modules.llm_platform.domain.extractive.quantities import YEARS, find_unit
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.row_limits import (
     asks_for_limited_rows,
@@ -24,6 +21,10 @@ from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
 from modules.llm_platform.domain.extractive.tables import RowsFound, filter_rows
+from modules.llm_platform.domain.row_claims.beyond_cells import says_only
+from modules.llm_platform.domain.row_claims.claim import Amount, RowClaim, RowFinding, equals
+from modules.llm_platform.domain.row_claims.comparisons import THAN, choose_compared_column, compares_rows
+from modules.llm_platform.domain.row_claims.source_tables import HIDDEN, hide
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import load_number_words
@@ -36,7 +37,7 @@ LIST_REACH: Final = 3  # words from "are" to the first name of a list: `are thos
 
 def has_limit_or_extreme(claim: RowClaim) -> bool:
     """Return whether a claim states a limit, or the most or the least."""
-    return find_superlative(claim.folded) < len(claim.folded) or bool(read_limits(claim.text))
+    return claim.superlative is not None or bool(read_limits(claim.text))
 
 
 def check_limit(claim: RowClaim) -> RowFinding | None:
@@ -54,6 +55,8 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
         column = choose_column(claim.table, columns, asked, is_of_person=not claim.content)
         if column is None or any(columns[column].values[place] is None for place in claim.places):
             continue
+        if limit.unit is None and claim.may_ask_else:
+            return None
         phrase = _find_phrase_of_day(claim)
         if not claim.is_explained or phrase in claim.table.names[column]:
             return None  # of a column `Paid until`, the date is no limit
@@ -133,8 +136,8 @@ def check_extreme(claim: RowClaim) -> RowFinding | None:
 def _is_extreme(claim: RowClaim) -> bool:
     """Return whether a claim states the most or the least of a whole table, and no limit, comparison or second superlative."""
     words = claim.folded
-    at = find_superlative(words)
-    if at == len(words) or not claim.source.is_whole or read_limits(claim.text) or count_negators(words):
+    at = claim.superlative
+    if at is None or not claim.source.is_whole or read_limits(claim.text) or count_negators(words):
         return False
     after = words[at + 1 :]
     is_date = words[at] in load_word_list("latest") | load_word_list("earliest")
@@ -182,13 +185,13 @@ def _check_value(claim: RowClaim, found: RowsFound, column: int) -> RowFinding |
 def check_cell(claim: RowClaim) -> RowFinding | None:
     """Return whether a number, a date, a "yes" or a word that a claim states of one row is in the cell that it is about."""
     is_plain = claim.named and claim.is_of_one_kind and not has_limit_or_extreme(claim) and not compares_rows(claim)
-    if not is_plain or count_negators(claim.folded) or _needs_something(claim):
+    if not is_plain or count_negators(claim.folded) or _needs_something(claim) or says_only(claim):
         return None
     stated = [*claim.amounts, *claim.spelled_amounts]
     if not claim.is_explained or len(stated) + (claim.day is not None) > 1:
         return None
-    if len(claim.places) > 1 and not (stated or claim.day):
-        return None  # `The basses are Ann and Ben` is a list
+    if not (stated or claim.day) and (len(claim.places) > 1 or claim.may_ask_else):
+        return None  # `The basses are Ann and Ben` is a list, and `has the order of Lotus arrived` names no cell for it
     found = [_check_row(claim, place, stated) for place in claim.places]
     if not all(one is not None and one.is_true for one in found):  # `Ann and Ben both pay £9` needs both
         return found[0] if len(found) == 1 else None
@@ -210,9 +213,13 @@ def _check_row(claim: RowClaim, place: int, stated: Sequence[Amount]) -> RowFind
 
 def _check_date(claim: RowClaim, place: int) -> RowFinding | None:
     found, day = choose_compared_column(claim, None, is_of_dates=True), claim.day
+    if claim.may_ask_else:
+        return None
     value = found[1].values[place] if found else None
     if found is None or day is None or value is None:
         return None
+    if day.first < YEARS:
+        value %= YEARS
     return RowFinding(day.first <= value <= day.last, [place], found[0], (day.start, day.end))
 
 
@@ -248,7 +255,9 @@ def _check_words(claim: RowClaim, place: int) -> RowFinding | None:
 def check_count(claim: RowClaim) -> RowFinding | None:
     """Return whether a number of rows is right: `Three members are under 18`."""
     counted = _read_count(claim)
-    if counted is None or claim.named or not claim.source.is_whole or not _counts_exactly(claim, counted):
+    if claim.is_asked or counted is None or claim.named or not claim.source.is_whole:
+        return None  # a question counts by "how many"
+    if not _counts_exactly(claim, counted):
         return None
     question = _read(claim, COUNTED, [counted.span])
     found = find_asked_rows(question, [claim.table])
@@ -279,7 +288,8 @@ def counts_rows(claim: RowClaim) -> bool:
 def _read_count(claim: RowClaim) -> Amount | None:
     """Return the first number of a claim, if it counts: a whole number without a unit."""
     numbers = load_number_words()
-    words = ((word, numbers.get(word.word, word.word)) for word in claim.words)
+    day = range(claim.day.start, claim.day.end) if claim.day else range(0)
+    words = ((word, numbers.get(word.word, word.word)) for word in claim.words if word.start not in day)
     first = next((Amount(float(known), "", word[1:]) for word, known in words if known.isdecimal()), None)
     amounts = [one for one in claim.amounts if first is None or one.span[0] <= first.span[0]]
     return None if any(one.unit or one.value % 1 for one in amounts) else first

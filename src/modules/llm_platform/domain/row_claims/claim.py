@@ -5,7 +5,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.compare.source_rows import (
+from modules.llm_platform.domain.extractive.compared_columns import Columns
+from modules.llm_platform.domain.extractive.limits import OF_DATES, OF_QUANTITIES, load_phrases
+from modules.llm_platform.domain.extractive.measures import is_measuring_word, load_measures
+from modules.llm_platform.domain.extractive.quantities import (
+    YEARS,
+    Day,
+    find_day,
+    find_decimal_sign,
+    find_unit,
+    list_quantities,
+    read_figure,
+)
+from modules.llm_platform.domain.extractive.superlatives import EXTREMES, find_superlative
+from modules.llm_platform.domain.extractive.table_words import fold_words, is_asked, load_word_list, split_cell
+from modules.llm_platform.domain.extractive.tables import Row, Table
+from modules.llm_platform.domain.row_claims.source_tables import (
     HIDDEN,
     NamedRow,
     PlacedWord,
@@ -14,32 +29,22 @@ from modules.llm_platform.domain.citations.compare.source_rows import (
     list_placed_words,
     strip_genitive,
 )
-from modules.llm_platform.domain.extractive.compared_columns import Columns
-from modules.llm_platform.domain.extractive.limits import OF_DATES, OF_QUANTITIES, load_phrases
-from modules.llm_platform.domain.extractive.measures import is_measuring_word, load_measures
-from modules.llm_platform.domain.extractive.quantities import (
-    Day,
-    find_day,
-    find_decimal_sign,
-    find_unit,
-    list_quantities,
-    read_figure,
-)
-from modules.llm_platform.domain.extractive.superlatives import EXTREMES
-from modules.llm_platform.domain.extractive.table_words import fold_words, is_asked, load_word_list, split_cell
-from modules.llm_platform.domain.extractive.tables import Row, Table
 from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.numbers import list_numbers, load_date_words, load_number_words
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import fold
 
+CAPITAL_NOUNS: Final = "de"
 MAX_WORDS: Final = 100  # of a claim that is read beside tables
 MAX_UNEXPLAINED: Final = 1  # a word for the rows, such as "member", that the table need not have
 _VALUE_END: Final = re.compile(r"(?:\d|[^\W\d_]{1,12}\.?)\Z")
 _VALUE_START: Final = re.compile(r"[£$€]?\d")
+_PRONOUN: Final = re.compile(r"-(?:t-)?(?:il|elle|ils|elles|on)\Z")
+_YEAR: Final = re.compile(r"\b(?:1[5-9]|20)\d\d\b")
 _SCALED: Final = re.compile(r"\d ?(?:million|billion|thousand|bn|mio|mrd|tsd)\b|[£$€] ?\d[\d.,]* ?[km]\b")
 TOLERANCE: Final = 1e-6
 ALSO_VERBS: Final = frozenset(("may", "march"))
+NO_JOINTS: Final = {"fr": frozenset(("y",))}  # `y a-t-il`, while a Spanish "y" adds
 STOPS: Final = ".,"  # at the end of a number they belong to the sentence
 OTHER_WORDS: Final = (  # lists of words that compare, count or list
     *EXTREMES,
@@ -54,6 +59,9 @@ OTHER_WORDS: Final = (  # lists of words that compare, count or list
     "fillers",
     "listing",
     "per",
+    "alternatives",
+    "every",
+    "persons",
 )
 
 
@@ -83,13 +91,16 @@ class RowClaim:
     """A claim and one table.
 
     - `named` are the rows that the claim names, in its order.
-    - `text` is the claim with their names hidden, so that a number or word of a name is not read as something else.
+    - `text` is what is `written`, with their names hidden, so that a number or word of a name is not read as something else.
     - `words` are the other words.
+    - `is_asked` is True for a question, whose author may not have seen the table.
     """
 
-    def __init__(self, text: str, words: Sequence[PlacedWord], source: SourceTable, language: str) -> None:
-        self.source, self.language = source, language
-        self.named: list[NamedRow] = source.find_named_rows(words)
+    def __init__(
+        self, text: str, words: Sequence[PlacedWord], source: SourceTable, language: str, *, is_asked: bool = False
+    ) -> None:
+        self.written, self.source, self.language, self.is_asked = text, source, language, is_asked
+        self.named: list[NamedRow] = source.find_named_rows(words, language)
         self.text = hide(text, [(row.start, row.end) for row in self.named])
         named = {at for row in self.named for at in range(row.start, row.end)}
         self.words = [word for word in words if word.start not in named]
@@ -119,10 +130,19 @@ class RowClaim:
     def day(self) -> Day | None:
         """The first date of the claim outside of names. A "may" that is not capitalised is no month."""
         try:
-            day = find_day(self._lower_text)
+            day = find_day(self._lower_text) or self._find_year()
         except ValueError:
             return None
         return None if day is None or self.text[day.start : day.end] in ALSO_VERBS else day
+
+    def _find_year(self) -> Day | None:
+        """Return the year of `vor 2020 angeschafft`: before a word it is a date only after such a phrase."""
+        for found in _YEAR.finditer(self._lower_text):
+            before = [word.word for word in self.words if word.end <= found.start()]
+            if before and before[-1] in load_phrases("after", "since", "before"):
+                year = int(found[0]) * YEARS
+                return Day(year, year + YEARS - 1, *found.span())
+        return None
 
     @cached_property
     def amounts(self) -> list[Amount]:
@@ -139,7 +159,7 @@ class RowClaim:
     def content(self) -> list[str]:
         """The words that name something: no function words, no words of comparisons, no numbers."""
         left_out = load_stop_words(self.language) | _load_other_words()
-        words = (strip_genitive(word) for word in fold_words(self.text.replace(HIDDEN, " ")))
+        words = (_strip_pronoun(strip_genitive(word)) for word in fold_words(self.text.replace(HIDDEN, " ")))
         return [
             word
             for word in words
@@ -161,10 +181,47 @@ class RowClaim:
                 found.append(Amount(int(value) * size, unit, word[1:]))
         return found
 
+    @cached_property
+    def superlative(self) -> int | None:
+        """The place of the first superlative among the words; None without one. `a first aider` may be a column."""
+        at = find_superlative(self.folded)
+        return None if at == len(self.folded) or self.table.is_in_column_name(self.folded, at) else at
+
     @property
     def is_explained(self) -> bool:
-        """True if the table has all content words but one, which may be a word for the rows."""
-        return self._unknown_words <= MAX_UNEXPLAINED
+        """True if the table has all content words but one, which may be a word for the rows.
+
+        It is not a name beside another: `Tom Becker` is not `Tom Adeyemi`, and `La Encina Alta` is not `La Encina`.
+        """
+        return self._unknown_words <= MAX_UNEXPLAINED and not any(map(self._has_other_name, self.named))
+
+    def is_unknown(self, word: PlacedWord) -> bool:
+        """Return whether a word names something that the table does not have."""
+        return word.word in self.content and not self.table.count_matches([word.word])
+
+    @property
+    def is_known(self) -> bool:
+        """True if the table has all content words."""
+        return not self._unknown_words
+
+    @property
+    def may_ask_else(self) -> bool:
+        """True if a question has a word that the table lacks: `did Ann leave before 2020` is not about the day she joined."""
+        return self.is_asked and not self.is_known
+
+    def _has_other_name(self, row: NamedRow) -> bool:
+        """Return whether an unknown name is right before or after a name."""
+        beside = (word for word in self.words if row.start - word.end == 1 or word.start - row.end == 1)
+        is_capital, stop_words = self.is_capital_at(row.start), load_stop_words(self.language)
+        names = (
+            word.word for word in beside if self.written[word.start].isupper() is self.written[row.start].isupper()
+        )
+        others = (word for word in names if word not in stop_words and not self.table.count_matches([word]))
+        return (row.is_part or is_capital) and any(is_capital or word in self.content for word in others)
+
+    def is_capital_at(self, at: int) -> bool:
+        """Return whether a capital letter shows a name. In German, all nouns have one."""
+        return self.written[at].isupper() and not self.language.startswith(CAPITAL_NOUNS)
 
     @cached_property
     def _unknown_words(self) -> int:
@@ -204,15 +261,24 @@ class RowClaim:
         return is_alone and all(any(one is not None and day.first <= one <= day.last for one in row) for row in values)
 
     @cached_property
-    def is_one_clause(self) -> bool:
-        """False if "and", "but" or "who" joins two statements. `Ann and Ben` and `between 5 and 9` are no statements."""
+    def joints(self) -> list[PlacedWord]:
+        """The words that join two statements, such as "but". `Ann and Ben` and `between 5 and 9` are no statements."""
         adding, joining = load_word_list("adding"), load_word_list("joining")
-        for at, word in enumerate(self.words):
-            if word.word in joining:
-                return False
-            if word.word in adding and not self._joins_names(at) and not self._joins_values(at):
-                return False
-        return True
+        adding -= NO_JOINTS.get(self.language, frozenset())
+        return [
+            word
+            for at, word in enumerate(self.words)
+            if word.word in joining
+            or (word.word in adding and not self._joins_names(at) and not self._joins_values(at))
+        ]
+
+    @property
+    def is_one_statement(self) -> bool:
+        return not self.joints and not self.gives_reason
+
+    @property
+    def gives_reason(self) -> bool:
+        return not load_word_list("causing").isdisjoint(self.folded)
 
     def _joins_names(self, at: int) -> bool:
         """Return whether a word is between two names, maybe with function words and a comma around it."""
@@ -268,20 +334,31 @@ class RowClaim:
     def has_other_cells(self, places: Iterable[int]) -> bool:
         """Return whether the claim also names cells that one of these rows has otherwise, or a column in which it says no."""
         places = list(places)
-        if any(not cells[place] for cells in self.flags.values() for place in places):
-            return True
+        lacks = any(not cells[place] for cells in self.flags.values() for place in places)
+        return lacks or self.has_other_words(places)
+
+    def has_other_words(self, places: Iterable[int]) -> bool:
+        """Return whether the claim names cells that one of these rows has otherwise."""
         rows = [self.table.rows[place] for place in places]
         return any(split_cell(row[at]) not in cells for at, cells in self.named_cells.items() for row in rows)
+
+
+def _strip_pronoun(word: str) -> str:
+    """Return a French verb of a question without its subject: `fait-elle`, `a-t-il`."""
+    return _PRONOUN.sub("", word)
 
 
 def equals(one: float, other: float) -> bool:
     return abs(one - other) <= TOLERANCE * max(1.0, abs(one), abs(other))
 
 
-def read_row_claims(text: str, tables: Sequence[SourceTable], language: str) -> Iterator[RowClaim]:
+def read_row_claims(
+    text: str, tables: Sequence[SourceTable], language: str, *, is_asked: bool = False
+) -> Iterator[RowClaim]:
     """Yield the claim beside each table. A claim of more than MAX_WORDS words is not read."""
     words = list_placed_words(text)
-    return (RowClaim(text, words, table, language) for table in tables if len(words) <= MAX_WORDS)
+    kept = tables if len(words) <= MAX_WORDS else ()
+    return (RowClaim(text, words, table, language, is_asked=is_asked) for table in kept)
 
 
 @cache

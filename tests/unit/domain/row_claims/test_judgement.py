@@ -144,6 +144,51 @@ def test_claims_in_german(claim: str, verdict: str) -> None:
 @for_each(
     "claim",
     [
+        "Tom Adeyemi is under 18 and pays £60.",
+        "Tom Adeyemi is 16 years old and Priya Raman is 34 years old.",
+        "Judith Kessler is the oldest member and joined in 1998.",
+        "Priya Raman joined in 2018, while Sofia Lindqvist joined in 2015.",
+    ],
+)
+def test_several_true_statements_are_supported(claim: str) -> None:
+    assert check(claim).verdict == "supported"
+
+
+@for_each(
+    ("claim", "difference"),
+    [
+        ("Tom Adeyemi is under 18 and Priya Raman is over 60.", ("60", "34")),
+        ("Tom Adeyemi pays £60, but Priya Raman pays £120.", ("£120", "£145.00")),
+    ],
+)
+def test_a_wrong_statement_among_several_shows_the_cell(claim: str, difference: tuple[str, str]) -> None:
+    found = check(claim)
+    assert found.finding == "contradicts"
+    assert found.difference is not None
+    mine, theirs = found.difference.claimed, found.difference.found
+    assert (claim[mine.start : mine.end], MEMBERS[theirs.start : theirs.end]) == difference
+
+
+@for_each(
+    "claim",
+    [
+        "Apart from Priya Raman, everybody pays less than £100.",
+        "Priya Raman is 34 and has the fewest outings (19).",
+        "Tom Adeyemi is 16 and the oldest member is 70.",
+        "Margaret Olsen is older than Tom Adeyemi and pays less.",
+        "Margaret Olsen pays more than Tom Adeyemi, but is cheaper.",
+        "Only Owen Pritchard has paid.",
+        "Owen Pritchard pays £60 a month.",
+        "Tom Adeyemi's sister joined in 2024.",
+    ],
+)
+def test_exceptions_and_other_subjects_are_left_open(claim: str) -> None:
+    assert check(claim).verdict in ("partial", "unsupported")
+
+
+@for_each(
+    "claim",
+    [
         "Judith Kessler is older than Margaret Olsen and pays more than Priya Raman.",
         "Tom Adeyemi is under 18 and Priya Raman is over 60.",
         "Priya Raman has not paid, but Tom Adeyemi has.",

@@ -1,21 +1,25 @@
 """The tables of a source, and which of their rows a claim names."""
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from modules.llm_platform.domain.extractive.measures import is_measuring_word
 from modules.llm_platform.domain.extractive.table_text import PlacedTable, find_tables
-from modules.llm_platform.domain.extractive.table_words import is_asked, split_cell
+from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
 from modules.llm_platform.domain.extractive.tables import Table
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
 HIDDEN: Final = "\x00"  # replaces each character of a name, so that what is after it keeps its place
 MAX_NAME_WORDS: Final = 12
 MIN_NAME_WORDS: Final = 2  # of a longer name that a claim cuts off: `mini digger` is the `Mini digger (1.5 t)`
+MIN_LETTERS: Final = 3  # of a single word that names a row
 MIN_NAMES_SHARE: Final = 0.5  # of the rows have a name of their own
 _BAR: Final = re.compile(r"(?<!\\)\|")
 _GENITIVE: Final = re.compile(r"['’]s?$")
@@ -30,12 +34,16 @@ class PlacedWord(NamedTuple):
 
 
 class NamedRow(NamedTuple):
-    """The place of a row in its table, the column of the cell that names it, and the span of the name in the claim."""
+    """The place of a row in its table, the column of the cell that names it, and the span of the name in the claim.
+
+    `is_part` is True if only one word of a longer name is there.
+    """
 
     place: int
     column: int
     start: int
     end: int
+    is_part: bool = False
 
 
 _Cell = tuple[int, int]
@@ -43,19 +51,35 @@ _Cell = tuple[int, int]
 
 
 class _Names:
-    """The names of rows by their words. A claim may cut a longer name off after its first two words, if one row begins so."""
+    """The names of rows by their words.
+
+    A text may cut a longer name off after its first two words, or use only one word of a name in the first column, if one row
+    has it.
+    """
 
     def __init__(self) -> None:
         self.whole: dict[tuple[str, ...], _Cell | None] = {}
         self.begun: dict[tuple[str, ...], _Cell | None] = {}
+        self.single: dict[tuple[str, ...], _Cell | None] = {}
 
     def add(self, words: tuple[str, ...], cell: _Cell) -> None:
         _add(self.whole, words, cell)
         for end in range(MIN_NAME_WORDS, len(words)):
             _add(self.begun, words[:end], cell)
+        for word in set(words) if cell[1] == 0 else ():
+            _add(self.single, (word,), cell)
 
-    def find(self, words: tuple[str, ...]) -> _Cell | None:
-        return self.whole.get(words) or self.begun.get(words)
+    def find(self, words: tuple[str, ...], stop_words: Collection[str]) -> _Cell | None:
+        return self.whole.get(words) or (None if words[-1] in stop_words else self.begun.get(words))
+
+
+def _leave_out_joined(found: Sequence[NamedRow]) -> list[NamedRow]:
+    """Return the named rows without two parts of names that stand together: a `Snake Palm` is no `Snake Plant`."""
+    pairs = itertools.pairwise(found)
+    joined = {
+        one for pair in pairs if pair[1].start - pair[0].end == 1 and all(row.is_part for row in pair) for one in pair
+    }
+    return [row for row in found if row not in joined]
 
 
 def _add(names: dict[tuple[str, ...], _Cell | None], words: tuple[str, ...], cell: _Cell) -> None:
@@ -67,6 +91,10 @@ def _add(names: dict[tuple[str, ...], _Cell | None], words: tuple[str, ...], cel
 def list_placed_words(text: str) -> list[PlacedWord]:
     found = WORD_WITH_APOSTROPHE.finditer(text)
     return [PlacedWord(strip_genitive(fold(word[0]).replace("’", "'")), *word.span()) for word in found]
+
+
+def is_genitive(word: str) -> bool:
+    return _GENITIVE.search(word) is not None
 
 
 def strip_genitive(word: str) -> str:
@@ -99,25 +127,34 @@ class SourceTable:
         first = bars[column] + 1 + len(cell) - len(cell.lstrip())
         return first, first + len(cell.strip())
 
-    def find_named_rows(self, words: Sequence[PlacedWord]) -> list[NamedRow]:
+    def find_named_rows(self, words: Sequence[PlacedWord], language: str) -> list[NamedRow]:
         """Return the rows whose name is in the claim, in the order of the claim. Of overlapping names the longest counts.
 
         Cells of a column in which some rows are alike name a row only in a claim without another name.
         """
         first, others = self._names
-        return self._find_names(words, first) or self._find_names(words, others)
+        return self._find_names(words, first, language) or self._find_names(words, others, language)
 
-    def _find_names(self, words: Sequence[PlacedWord], known: _Names) -> list[NamedRow]:
-        found, at = list[NamedRow](), 0
+    def _find_names(self, words: Sequence[PlacedWord], known: _Names, language: str) -> list[NamedRow]:
+        found, at, stop_words = list[NamedRow](), 0, load_stop_words(language)
         while at < len(words):
             here = tuple(word.word for word in words[at : at + MAX_NAME_WORDS])
             length, cell = next(
-                ((end, cell) for end in range(len(here), 0, -1) if (cell := known.find(here[:end]))), (1, None)
+                ((end, cell) for end in range(len(here), 0, -1) if (cell := known.find(here[:end], stop_words))),
+                (1, None),
             )
+            is_part = cell is None and self._is_distinctive(here[0], language) and here[:2] not in known.begun
+            cell = known.single.get(here[:1]) if is_part else cell
             if cell is not None and self._is_meant(here[:length], cell, words, at):
-                found.append(NamedRow(*cell, words[at].start, words[at + length - 1].end))
+                found.append(NamedRow(*cell, words[at].start, words[at + length - 1].end, is_part))
             at += length
-        return found
+        return _leave_out_joined(found)
+
+    def _is_distinctive(self, word: str, language: str) -> bool:
+        """Return whether a word of a longer name names its row alone: no other cell and no column has it."""
+        is_common = len(word) < MIN_LETTERS or not word.isalpha() or is_measuring_word(word)
+        is_common = is_common or word in load_stop_words(language)
+        return not is_common and self.table.count_cells(word) == 1 and not self.table.is_in_columns(word)
 
     def _is_meant(self, name: Sequence[str], cell: _Cell, words: Sequence[PlacedWord], at: int) -> bool:
         """A number names a row only after the name of its column: `invoice 2041`."""
@@ -128,6 +165,7 @@ class SourceTable:
     def _names(self) -> tuple[_Names, _Names]:
         """The names of rows: the names in the first column and in columns without equal cells, and the names in other columns."""
         first, others = _Names(), _Names()
+        says_yes_or_no = load_word_list("yes") | load_word_list("lacking")
         for column in range(len(self.table.columns)):
             if self._has_names(column):
                 cells = self.table.list_cells(column)
@@ -135,7 +173,8 @@ class SourceTable:
                 names = first if not first.whole or len(counts) == len(cells) else others
                 for place, cell in enumerate(cells):
                     words = tuple(word.word for word in list_placed_words(cell))
-                    if counts[cell] == 1 and 0 < len(words) <= MAX_NAME_WORDS:
+                    is_name = 0 < len(words) <= MAX_NAME_WORDS and not says_yes_or_no.issuperset(words)
+                    if counts[cell] == 1 and is_name:
                         names.add(words, (place, column))
         return first, others
 
@@ -153,9 +192,9 @@ class SourceTable:
         return all(any(len(word) > 1 and not word.isdigit() for word in split_cell(cell)) for cell in cells)
 
 
-def read_source_tables(text: str, title: str, *, is_whole: bool) -> list[SourceTable]:
+def read_source_tables(text: str, title: str, *, is_whole: bool, source: int = 0) -> list[SourceTable]:
     """Return the tables of a source. `is_whole` is True if the text is known to have all of its document."""
-    return [SourceTable(placed, is_whole and placed.has_all_rows) for placed in find_tables(text, title)]
+    return [SourceTable(placed, is_whole and placed.has_all_rows) for placed in find_tables(text, title, source)]
 
 
 def hide(text: str, spans: Sequence[Span]) -> str:

@@ -1,0 +1,87 @@
+"""Yes-or-no questions about all rows of a table: `Is anyone under 18?`, `Do all cars have a tow bar?`"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from modules.llm_platform.domain.extractive.limits import Limit, read_limits
+from modules.llm_platform.domain.extractive.measures import Direction
+from modules.llm_platform.domain.extractive.row_limits import choose_column, list_within, read_asked_limit, read_columns
+from modules.llm_platform.domain.extractive.superlatives import EXTREME_OF
+from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list
+from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, Decision, RowsFound, filter_rows
+from modules.llm_platform.domain.row_claims.beyond_cells import is_beyond_cells
+from modules.llm_platform.domain.row_claims.claim import RowClaim, equals
+from modules.llm_platform.domain.text.negation import count_negators
+
+DECISIONS: Final[dict[bool, Decision]] = {True: "yes", False: "no"}
+
+
+def decide_all_rows(claim: RowClaim) -> RowsFound | None:
+    """Return whether any row, or each one, is within the limit of a question, or has what a column of yes and no names.
+
+    Rows within the limit show that any is, and rows beyond it that not all are. If there are none, or too many, the row with the
+    lowest or highest value shows it.
+    """
+    if claim.named or not claim.source.is_whole or not claim.is_explained or claim.superlative is not None:
+        return None
+    if is_beyond_cells(claim) or claim.may_ask_else:
+        return None
+    for limit in read_limits(claim.text):
+        if (found := _decide_limit(claim, limit)) is not None:
+            return found
+    return None if read_limits(claim.text) else _decide_flag(claim)
+
+
+def _decide_limit(claim: RowClaim, limit: Limit) -> RowsFound | None:
+    asked, table = read_asked_limit(limit, claim.language), claim.table
+    columns = read_columns(table, limit)
+    column = None if count_negators(asked.words) else choose_column(table, columns, asked, must_divide=False)
+    if column is None:
+        return None
+    values = columns[column].values
+    places = filter_rows(table, [word for word in asked.content if not is_asked(word, table.names[column])])
+    known = [place for place in places if values[place] is not None]
+    bounds = [bound for bound in (limit.low, limit.high) if bound is not None]
+    others = [one for one in claim.amounts if not any(equals(one.value, bound) for bound in bounds)]
+    if limit.unit is not None and others:
+        return None  # `any bike over 14 kg and under £1000`
+    if not known or len(bounds) > 1 or (_asks_for_all(claim) and len(known) < len(places)):
+        return None
+    within = list_within(columns[column], limit)
+    decisive = [place for place in known if (place in within) is not _asks_for_all(claim)]
+    is_yes = bool(decisive) is not _asks_for_all(claim)
+    if 0 < len(decisive) <= MAX_COUNTED:
+        return _show(claim, decisive, is_yes=is_yes)
+    return _show_nearest(claim, limit, column, known, is_yes=is_yes)
+
+
+def _show_nearest(claim: RowClaim, limit: Limit, column: int, places: Sequence[int], *, is_yes: bool) -> RowsFound:
+    """Return the rows with the lowest or the highest value: if the lowest one is not below the limit, none is."""
+    is_of_dates = column in claim.table.dates
+    values = (claim.table.dates if is_of_dates else claim.table.quantities)[column].values
+    direction: Direction = "less" if (limit.low is None) is not _asks_for_all(claim) else "more"
+    best = (min if direction == "less" else max)(value for place in places if (value := values[place]) is not None)
+    shown = tuple(place for place in places if values[place] == best)[:MAX_COUNTED]
+    extreme, decision = EXTREME_OF[direction, is_of_dates], DECISIONS[is_yes]
+    return RowsFound(claim.table, shown, len(places), extreme, claim.table.columns[column], decision)
+
+
+def _decide_flag(claim: RowClaim) -> RowsFound | None:
+    """Return whether each row has what a column of yes and no names; None if the question is about some rows, or if a cell has
+    other words. An empty cell says nothing.
+    """
+    if len(claim.flags) != 1 or claim.named_cells or not _asks_for_all(claim) or claim.amounts or claim.day:
+        return None
+    ((column, cells),) = claim.flags.items()
+    if None in cells:
+        return None
+    lacking = [place for place, is_yes in enumerate(cells) if not is_yes and claim.table.rows[place][column].strip()]
+    return _show(claim, lacking, is_yes=False) if 0 < len(lacking) <= MAX_COUNTED else None
+
+
+def _show(claim: RowClaim, places: Sequence[int], *, is_yes: bool) -> RowsFound:
+    return RowsFound(claim.table, tuple(places), len(claim.table.rows), decision=DECISIONS[is_yes])
+
+
+def _asks_for_all(claim: RowClaim) -> bool:
+    return not load_word_list("every").isdisjoint(claim.folded)

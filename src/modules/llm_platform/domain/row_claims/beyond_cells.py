@@ -1,0 +1,119 @@
+"""Claims that say more than the cells of single rows can show: of a sum, of all rows but one, of somebody's teacher."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from modules.llm_platform.domain.extractive.limits import read_limits
+from modules.llm_platform.domain.extractive.measures import list_comparisons
+from modules.llm_platform.domain.extractive.quantities import find_unit
+from modules.llm_platform.domain.extractive.table_words import load_word_list
+from modules.llm_platform.domain.row_claims.claim import RowClaim
+from modules.llm_platform.domain.row_claims.source_tables import NamedRow, PlacedWord, is_genitive
+
+
+def is_beyond_cells(claim: RowClaim) -> bool:
+    """Return whether a claim cannot be read: it has rounded numbers, or says more than the cells of single rows."""
+    return claim.is_rough or any(says(claim) for says in BEYOND)
+
+
+def says_more_of_rows(claim: RowClaim) -> bool:
+    """Return whether a claim about named rows says more than their cells, so that shared words say little about it."""
+    return bool(claim.named) and (says_only(claim) or any(says(claim) for says in BEYOND))
+
+
+def says_only(claim: RowClaim) -> bool:
+    """Return whether a claim is also about all other rows: `only Tom has paid`."""
+    return not load_word_list("only").isdisjoint(claim.folded)
+
+
+def _excepts(claim: RowClaim) -> bool:
+    """Return whether a claim is about all rows but some: `apart from Ann`."""
+    return not load_word_list("excepting").isdisjoint(claim.folded)
+
+
+def _adds_up(claim: RowClaim) -> bool:
+    """Return whether a claim is about a sum: `Ann and Ben together pay £9`, `in total`."""
+    return not load_word_list("together").isdisjoint(claim.folded) or " in total" in " ".join(claim.folded)
+
+
+def _multiplies(claim: RowClaim) -> bool:
+    """Return whether a number is right before a name: `less than two Maples`."""
+    ends = {one.span[1] for one in (*claim.amounts, *claim.spelled_amounts) if not one.unit}
+    return any(row.start - 1 in ends for row in claim.named)
+
+
+def _is_about_another(claim: RowClaim) -> bool:
+    """Return whether a claim is about something of a row that the table does not have: `Tom's teacher`, `der Bruder von Tom`."""
+    return any(map(claim.is_unknown, (word for row in claim.named if (word := _find_possession(claim, row)))))
+
+
+def _find_possession(claim: RowClaim, row: NamedRow) -> PlacedWord | None:
+    """Return the word for what the row of a name has."""
+    before = [word for word in claim.words if word.end <= row.start]
+    if is_genitive(claim.written[row.start : row.end]):
+        return next((word for word in claim.words if word.start >= row.end), None)
+    is_of = before[-1:] and before[-1].word in load_word_list("of") and row.start - before[-1].end == 1
+    return before[-2] if is_of and len(before) > 1 else None
+
+
+def _picks_one(claim: RowClaim) -> bool:
+    """Return whether a limit is about the one of some rows that has more: `the cheaper of Birch and Maple is under £9`."""
+    definite, of = load_word_list("definite"), load_word_list("of")
+    triples = zip(claim.folded, claim.folded[1:], claim.folded[2:], strict=False)
+    return bool(read_limits(claim.text)) and any(
+        one in definite and bool(list_comparisons(two)) and three in of for one, two, three in triples
+    )
+
+
+def _is_narrowed(claim: RowClaim) -> bool:
+    """Return whether a question is about less than the cells: `cheaper per kilo`, `the dearest in Germany`, `a used Birch`."""
+    narrowing, starts = load_word_list("narrowing"), {row.start for row in claim.named}
+    pairs = itertools.pairwise(claim.words)
+    unknown = [(before, word) for before, word in pairs if claim.is_asked and claim.is_unknown(word)]
+    return any(before.word in narrowing or word.end + 1 in starts for before, word in unknown)
+
+
+def _is_of_another_period(claim: RowClaim) -> bool:
+    """Return whether a value is for a unit that no column and no cell names: `£60 a month` beside an `Annual fee`."""
+    ends = {one.span[1] for one in (*claim.amounts, *claim.spelled_amounts)}
+    known = {_find_period(word) for name in claim.table.names for word in name}
+    for before, word in itertools.pairwise(claim.words):
+        is_per = before.word in load_word_list("per") or (
+            before.word in load_word_list("single") and before.start - 1 in ends
+        )
+        unit = find_unit(word.word) if is_per else None
+        if unit is not None and unit not in known and not claim.table.has_word(word.word):
+            return True
+    return False
+
+
+def _find_period(word: str) -> tuple[str, float] | None:
+    """Return the unit that a word is or names: a week, for "weekly" too."""
+    pairs = (pair.split("=") for pair in load_word_list("by_period"))
+    return find_unit(dict(pairs).get(word, word))
+
+
+def _is_of_another_time(claim: RowClaim) -> bool:
+    """Return whether a question is about another time than the table: `last year`, `next week`."""
+    pairs, other = itertools.pairwise(claim.folded), load_word_list("other_time")
+    return claim.is_asked and any(one in other and find_unit(two) is not None for one, two in pairs)
+
+
+def _names_another(claim: RowClaim) -> bool:
+    """Return whether a question has a name that no cell has in this form: `Ottoline` is not `Otto`."""
+    others = (word for word in claim.words[1:] if claim.is_asked and word.word in claim.content)
+    return any(claim.is_capital_at(word.start) and not claim.table.has_word(word.word) for word in others)
+
+
+BEYOND: Final[Sequence[Callable[[RowClaim], bool]]] = (
+    _excepts,
+    _adds_up,
+    _multiplies,
+    _is_about_another,
+    _picks_one,
+    _is_narrowed,
+    _is_of_another_period,
+    _is_of_another_time,
+    _names_another,
+)

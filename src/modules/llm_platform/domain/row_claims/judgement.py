@@ -1,0 +1,96 @@
+"""Judge claims about the rows of a table by what the cells say: `Tom is under 18`, `Ines is older than Ben`, `Three are paid`.
+
+The words of such a claim are not in the table: a row has the age 16, and no "under 18". The claim is read as a question is
+(`extractive.asked_rows`), and its rows are compared with those that answer. If it is not certain what the claim compares, or if
+it also says something else, there is no finding.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.row_claims.beyond_cells import is_beyond_cells, says_more_of_rows
+from modules.llm_platform.domain.row_claims.claim import RowClaim, RowFinding, read_row_claims
+from modules.llm_platform.domain.row_claims.comparisons import compare_named_rows, compares_rows
+from modules.llm_platform.domain.row_claims.sets import (
+    check_cell,
+    check_count,
+    check_extreme,
+    check_limit,
+    check_list,
+    counts_rows,
+    has_limit_or_extreme,
+)
+from modules.llm_platform.domain.row_claims.source_tables import SourceTable
+from modules.llm_platform.domain.row_claims.statements import divide
+
+CHECKS: Final[Sequence[Callable[[RowClaim], RowFinding | None]]] = (
+    check_extreme,
+    check_limit,
+    check_cell,
+    check_count,
+    check_list,
+)
+
+
+class RowJudgement(NamedTuple):
+    """What the tables of a source say about a claim.
+
+    - `claim` and `finding` are from the one table that decides it; None if none does, or more than one.
+    - `is_open` is True if the claim compares or counts rows, but it is not certain what the cells say.
+    """
+
+    claim: RowClaim | None = None
+    finding: RowFinding | None = None
+    is_open: bool = False
+
+
+NOTHING: Final = RowJudgement()
+
+
+def judge_rows(text: str, tables: Sequence[SourceTable], language: str, *, is_asked: bool = False) -> RowJudgement:
+    """Return what the tables say. `is_asked` is True for a question, which is read more strictly."""
+    if not tables:
+        return NOTHING
+    claims = list(read_row_claims(text, tables, language, is_asked=is_asked))
+    found = [(claim, finding) for claim in claims if (finding := _find(claim)) is not None]
+    if len(found) == 1:
+        return RowJudgement(*found[0])
+    return RowJudgement(is_open=any(map(_compares, claims)))
+
+
+def _find(claim: RowClaim) -> RowFinding | None:
+    """Return what the cells say. What is beyond single rows, and reasons, are not read."""
+    if is_beyond_cells(claim):
+        return None
+    return _find_statement(claim) if claim.is_one_statement else _find_all(divide(claim))
+
+
+def _find_all(statements: Sequence[Sequence[RowClaim]]) -> RowFinding | None:
+    """Return what the cells say of several statements: all are true, or one is not; None if one is not certain."""
+    found = [_find_agreed(readings) for readings in statements]
+    wrong = next((one for one in found if one is not None and one.is_true is False), None)
+    if wrong is not None:
+        return wrong
+    known = [one for one in found if one is not None and one.is_true]
+    places = dict.fromkeys(place for one in known for place in one.places)
+    return RowFinding(True, list(places)) if known and len(known) == len(found) else None
+
+
+def _find_agreed(readings: Sequence[RowClaim]) -> RowFinding | None:
+    """Return the finding of the readings of a statement; None if they differ: `Tom is 16 and the oldest is 71` is about two."""
+    found = [_find_statement(claim) for claim in readings if claim.is_one_statement]
+    known = [one for one in found if one is not None]
+    return known[0] if len({one.is_true for one in known}) == 1 else None
+
+
+def _find_statement(claim: RowClaim) -> RowFinding | None:
+    if compares_rows(claim):
+        return compare_named_rows(claim)
+    return next((finding for check in CHECKS if (finding := check(claim)) is not None), None)
+
+
+def _compares(claim: RowClaim) -> bool:
+    is_of_several = not claim.is_one_statement or any(len(cells) > 1 for cells in claim.named_cells.values())
+    joins_rows = len(claim.places) > 1 and is_of_several  # `Tom plays the viola and Ines the cello`
+    is_of_some = bool(claim.named) and has_limit_or_extreme(claim)
+    return joins_rows or is_of_some or says_more_of_rows(claim) or counts_rows(claim) or compares_rows(claim)

@@ -1,0 +1,175 @@
+"""Questions that cells decide: which of the named rows has more of something, and whether a statement about rows is true.
+
+`Which is cheaper, Birch or Maple?` and `Is Tom under 18?` have no answer in the words of a table. The first one compares the
+values of the named rows. The second one is read as the claim that it would be with a full stop.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.extractive.asked_rows import asks_for_any_rows, find_asked_rows
+from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.limits import read_limits
+from modules.llm_platform.domain.extractive.measures import Direction
+from modules.llm_platform.domain.extractive.question import Question
+from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, read_asked_limit
+from modules.llm_platform.domain.extractive.superlatives import EXTREME_OF, list_readings, read_places
+from modules.llm_platform.domain.extractive.table_values import Column
+from modules.llm_platform.domain.extractive.table_words import fold_words, load_word_list
+from modules.llm_platform.domain.extractive.tables import RowsFound, Table, list_tables
+from modules.llm_platform.domain.row_claims.all_rows import DECISIONS, decide_all_rows
+from modules.llm_platform.domain.row_claims.beyond_cells import is_beyond_cells
+from modules.llm_platform.domain.row_claims.claim import RowClaim, read_row_claims
+from modules.llm_platform.domain.row_claims.comparisons import (
+    ComparedMeasure,
+    choose_compared_column,
+    list_comparative_readings,
+    list_values,
+)
+from modules.llm_platform.domain.row_claims.judgement import judge_rows
+from modules.llm_platform.domain.row_claims.source_tables import SourceTable, read_source_tables
+from modules.llm_platform.domain.text.negation import count_negators
+from modules.llm_platform.domain.text.tokens import fold
+
+QUESTION_MARKS: Final = ("?", "？", "؟")
+VERBS: Final = {"en": frozenset(("was", "come"))}  # ask in German and Italian
+BEGINNING: Final = frozenset(("que",))  # asks only as the first word
+MIN_NAMED: Final = 2  # rows of a comparison
+
+
+def asks_about_rows(question: Question) -> bool:
+    """Return whether rows of a table may answer a question."""
+    return asks_to_decide(question) or asks_for_any_rows(question)
+
+
+def find_answering_rows(
+    question: Question, sources: Sequence[Source], candidates: Sequence[Candidate]
+) -> RowsFound | None:
+    """Return the rows of a table that answer. `candidates` are the sentences of all sources."""
+    if asks_to_decide(question):
+        tables = [
+            table
+            for one in sources
+            for table in read_source_tables(one.text, one.title, is_whole=one.is_whole, source=one.index)
+        ]
+        if (decided := decide_by_rows(question, tables)) is not None:
+            return decided
+    found = find_asked_rows(question, list_tables(candidates), candidates)
+    return replace(found, decision="yes") if found is not None and _asks_for_any(question, found.table) else found
+
+
+def _asks_for_any(question: Question, table: Table) -> bool:
+    """Return whether rows within a limit are a yes: `Is there any plant over 1.5 m?` Of a `red` one the table says nothing."""
+    words = fold_words(question.text)
+    limits = [read_asked_limit(limit, question.language) for limit in read_limits(question.text)]
+    is_known = all(table.count_matches(limit.content) == len(limit.content) for limit in limits)
+    is_of_any = is_known and load_word_list("every").isdisjoint(words)
+    return is_of_any and _asks_yes_or_no(question, words) and asks_for_limited_rows(question)
+
+
+def asks_to_decide(question: Question) -> bool:
+    """Return whether a question has alternatives (`A or B`) or asks for a yes or no."""
+    words = fold_words(question.text)
+    return _has_alternatives(words) or _asks_yes_or_no(question, words)
+
+
+def decide_by_rows(question: Question, tables: Sequence[SourceTable]) -> RowsFound | None:
+    """Return what the rows of one table say; None if it is not certain what the question compares or states."""
+    words = fold_words(question.text)
+    if count_negators(words):
+        return None
+    if _has_alternatives(words):
+        claims = read_row_claims(question.text, tables, question.language, is_asked=True)
+        found = [one for claim in claims if (one := _choose_row(claim)) is not None]
+        return found[0] if len(found) == 1 else None
+    return _say_yes_or_no(question, tables) if _asks_yes_or_no(question, words) else None
+
+
+def _has_alternatives(words: Sequence[str]) -> bool:
+    """Return whether a question has alternatives: `A or B`, or `which of A and B`."""
+    is_choice = not any(load_word_list(kind).isdisjoint(words) for kind in ("choosing", "adding"))
+    return is_choice or not load_word_list("alternatives").isdisjoint(words)
+
+
+def _asks_yes_or_no(question: Question, words: Sequence[str]) -> bool:
+    """Return whether a question has no word that asks for something else, and has a question mark or begins with a verb."""
+    asking = frozenset().union(*map(load_word_list, ("choosing", "counting", "asking_else")))
+    asking -= frozenset(words[1:]) & BEGINNING  # `plus longue que` asks nothing
+    asking -= VERBS.get(question.language, frozenset())
+    begins_so = bool(words) and words[0] in load_word_list("yes_or_no")
+    return (begins_so or question.text.rstrip().endswith(QUESTION_MARKS)) and asking.isdisjoint(words)
+
+
+def _say_yes_or_no(question: Question, tables: Sequence[SourceTable]) -> RowsFound | None:
+    if (judged := _judge_statement(question, tables)) is not None:
+        return judged
+    claims = list(read_row_claims(question.text, tables, question.language, is_asked=True))
+    matches = [claim.table.count_matches(claim.content) for claim in claims]
+    nearest = [claim for claim, count in zip(claims, matches, strict=True) if count == max(matches)]
+    found = [one for claim in nearest if (one := decide_all_rows(claim)) is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def _judge_statement(question: Question, tables: Sequence[SourceTable]) -> RowsFound | None:
+    judged = judge_rows(_state(question), tables, question.language, is_asked=True)
+    if judged.claim is None or judged.finding is None or judged.finding.is_true is None:
+        return None
+    places = tuple(dict.fromkeys([*judged.claim.places, *judged.finding.places]))
+    return RowsFound(judged.claim.table, places, len(places), decision=DECISIONS[judged.finding.is_true])
+
+
+def _state(question: Question) -> str:
+    """Return the question without its question mark and the verb that it begins with: `Was the oak` begins no list of rows."""
+    text = question.text.strip(f" {''.join(QUESTION_MARKS)}")
+    first, _, rest = text.partition(" ")
+    return rest if fold(first) in load_word_list("yes_or_no") | load_word_list("being") else text
+
+
+def _choose_row(claim: RowClaim) -> RowsFound | None:
+    """Return which of the named rows has the most or the least. If two readings of a question differ, there is no answer."""
+    is_stated = claim.amounts or claim.spelled_amounts or claim.day  # `which was cheaper in 2019` is about other cells
+    if len(claim.places) < MIN_NAMED or not claim.is_explained or is_beyond_cells(claim) or is_stated:
+        return None
+    readings = list(_list_readings(claim))
+    of_numbers = [one for one in readings if not one.is_of_dates and _choose_column(claim, one) is not None]
+    compared = [_compare(claim, reading) for reading in of_numbers or readings]  # an age comes before a date
+    found = [one for one in compared if one is not None]
+    return found[0] if len({(one.decision, one.name) for one in found}) == 1 else None
+
+
+def _choose_column(claim: RowClaim, reading: ComparedMeasure) -> tuple[int, Column] | None:
+    return choose_compared_column(claim, reading.measure, is_of_dates=reading.is_of_dates)
+
+
+def _list_readings(claim: RowClaim) -> Iterator[ComparedMeasure]:
+    if claim.superlative is not None:
+        if read_places(claim.folded) != 1:
+            return  # `the second cheapest`
+        for one in list_readings(claim.folded[claim.superlative :]):
+            direction: Direction = "more" if one.kind in ("highest", "latest") else "less"
+            yield ComparedMeasure(direction, one.measure, one.is_of_dates)
+        return
+    if not load_word_list("often").isdisjoint(claim.folded):
+        return  # `needs water more often`
+    for at, _ in enumerate(claim.folded):
+        yield from list_comparative_readings(claim, at)
+
+
+def _compare(claim: RowClaim, reading: ComparedMeasure) -> RowsFound | None:
+    found = _choose_column(claim, reading)
+    values = list_values(found, claim.places)
+    if found is None or not values:
+        return None
+    best = max(values) if reading.direction == "more" else min(values)
+    first = [place for place, value in zip(claim.places, values, strict=True) if value == best]
+    if 1 < len(first) < len(values):
+        return None
+    places = (*first, *(place for place in claim.places if place not in first))
+    extreme, column = EXTREME_OF[reading.direction, found[0] in claim.table.dates], claim.table.columns[found[0]]
+    shown = RowsFound(claim.table, places, len(places), extreme, column, "same")
+    if len(first) == len(values):
+        return shown
+    name = next(claim.table.rows[row.place][row.column] for row in claim.named if row.place == first[0])
+    return replace(shown, decision="first", name=name)

@@ -1,0 +1,68 @@
+"""Divide a claim that makes several statements about rows: `Tom is 16 and pays £60, but Ines pays £30`."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from modules.llm_platform.domain.extractive.limits import load_phrases
+from modules.llm_platform.domain.extractive.table_words import load_word_list
+from modules.llm_platform.domain.row_claims.claim import RowClaim
+from modules.llm_platform.domain.row_claims.source_tables import list_placed_words
+from modules.llm_platform.domain.text.sentences import Span
+
+MAX_STATEMENTS: Final = 4
+
+
+def divide(claim: RowClaim) -> list[list[RowClaim]]:
+    """Return the statements of a claim, each with its readings; empty if there are too many, or if one gives a reason.
+
+    A statement without a name may be about all rows, or about those that begin the first statement. In the text of a statement
+    everything else is blank, so that its spans are those of the whole claim.
+    """
+    joints = claim.joints
+    if claim.gives_reason or len(joints) >= MAX_STATEMENTS:
+        return []
+    ends = [joint.start for joint in joints]
+    starts = [joint.end for joint in joints]
+    spans = list(zip([0, *starts], [*ends, len(claim.written)], strict=True))
+    subject = _find_subject(claim, spans[0])
+    return [list(_read_statement(claim, span, subject)) for span in spans]
+
+
+def _read_statement(claim: RowClaim, span: Span, subject: Sequence[Span]) -> Iterator[RowClaim]:
+    alone = _keep(claim, [span])
+    compares = _begins_with_comparison(alone)
+    if not compares:
+        yield alone
+    if subject and (compares or not alone.named):
+        of_subject = _keep(claim, [*subject, span])
+        if not of_subject.has_other_words(of_subject.places):
+            yield of_subject
+
+
+def _begins_with_comparison(statement: RowClaim) -> bool:
+    """Return whether the first name of a statement is after a "than": `and is older than Ben`."""
+    before = [word.word for word in statement.words if statement.named and word.end <= statement.named[0].start]
+    return not load_phrases("than").isdisjoint(before)
+
+
+def _find_subject(claim: RowClaim, first: Span) -> list[Span]:
+    """Return the span of the name that begins the first statement, and of those that are joined with it: `Ann and Ben`."""
+    named = [row for row in claim.named if row.end <= first[1]]
+    end = 1
+    while end < len(named) and _is_joined(claim.written[named[end - 1].end : named[end].start]):
+        end += 1
+    return [(named[0].start, named[end - 1].end)] if named else []
+
+
+def _is_joined(between: str) -> bool:
+    """Return whether only a comma or an "and" is between two names."""
+    return load_word_list("adding").issuperset(between.casefold().replace(",", " ").split())
+
+
+def _keep(claim: RowClaim, spans: Sequence[Span]) -> RowClaim:
+    """Return the claim with only these spans of its text."""
+    signs = [" "] * len(claim.written)
+    for start, end in spans:
+        signs[start:end] = claim.written[start:end]
+    text = "".join(signs)
+    return RowClaim(text, list_placed_words(text), claim.source, claim.language, is_asked=claim.is_asked)
