@@ -1,4 +1,4 @@
-"""Each provider of the container fits the function or class that it calls: mypy sees no argument of a provider.
+"""Each provider of the container fits the function or class that it calls. mypy does not check the arguments of a provider.
 
 docs/adr/0045-the-container-stays-declarative.md gives the reason.
 """
@@ -23,12 +23,12 @@ import shared
 from modules.llm_platform.container import Container
 
 BUILDS = (providers.Singleton, providers.Factory, providers.Callable)
-UNKNOWN = object()  # a type that is known at run time only, such as an attribute of a setting
+UNKNOWN = object()  # a type that is known only at run time, for example a setting's attribute
 
 
 @cache
 def names() -> Mapping[str, Any]:
-    """Return what an annotation may name, also where it is imported for type checking alone."""
+    """Return the names that annotations may use, including names imported only for type checking."""
     found: dict[str, Any] = {**vars(typing), **vars(collections.abc)}
     for package in (modules.llm_platform, shared):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -50,7 +50,7 @@ def resolved(annotation: Any, module: str) -> Any:
 
 
 def type_of(injection: Any) -> Any:
-    """Return the type of what a provider gives."""
+    """Return the type of the value that a provider returns."""
     if not isinstance(injection, providers.Provider):
         return type(injection)
     if isinstance(injection, providers.Dependency):
@@ -66,7 +66,7 @@ def type_of(injection: Any) -> Any:
 
 
 def fits(given: Any, wanted: Any) -> bool:
-    """Return whether a value of the type may be passed; True where the types themselves do not say it."""
+    """Return whether a value of type `given` may be passed as `wanted`. Return True if the types do not tell."""
     if UNKNOWN in (given, wanted) or Any in (given, wanted):
         return True
     if typing.get_origin(given) in (typing.Union, types.UnionType):
@@ -82,7 +82,7 @@ def fits(given: Any, wanted: Any) -> bool:
 
 
 def all_providers(container: type[Any]) -> Iterator[tuple[str, Any]]:
-    """Providers by name, with those that are written inside of an argument."""
+    """Yield all providers by name, including providers nested in arguments."""
     waiting = list(container.providers.items())
     while waiting:
         name, provider = waiting.pop()
@@ -101,7 +101,7 @@ def misfits(container: type[Any]) -> list[str]:
         module = called.__module__
         try:
             signature = inspect.signature(called)
-            # A Callable gets the rest of its arguments when it is called.
+            # A Callable gets its remaining arguments when it is called.
             bind = signature.bind_partial if isinstance(provider, providers.Callable) else signature.bind
             bound = bind(*provider.args, **provider.kwargs)
         except TypeError as error:
@@ -115,7 +115,7 @@ def misfits(container: type[Any]) -> list[str]:
 
 
 def test_providers_fit_what_they_call() -> None:
-    """Each argument has a parameter of its type, and no parameter without a default is left out."""
+    """Each argument matches a parameter of its type, and every parameter without a default gets an argument."""
     wrong = misfits(Container)
     assert not wrong, "These providers of container.py do not fit what they call:\n" + "\n".join(wrong)
 
@@ -125,7 +125,7 @@ def test_providers_fit_what_they_call() -> None:
     [(("settings", "metrics", "redis"), "resources is"), (("settings", "redis"), "missing a required argument")],
 )
 def test_wrong_arguments_are_found(arguments: tuple[str, ...], said: str) -> None:
-    """Swapped, and left out: the law above would hold for any container otherwise."""
+    """The check finds swapped and missing arguments. Otherwise the test above would accept any container."""
 
     class Wrong(Container):
         shared_state = providers.Singleton(

@@ -1,6 +1,6 @@
 """The dependencies in pyproject.toml and requirements.lock match the imports.
 
-The source is read, because a dependency that is not declared is missed only where no other package brings it.
+The tests read the source, because an undeclared dependency fails at run time only if no other package installs it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from modules.llm_platform.domain import package
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-# Imported by name, and an inseparable part of what is declared.
+# Imported by name, and always installed with a declared dependency.
 PARTS = {"httpcore2": "httpx2", "idna": "httpx2", "pydantic-core": "pydantic", "starlette": "fastapi", "click": "typer"}
-# Declared, and used without an import: uvicorn takes the first two when it finds them, of the third we read the weights.
+# Declared and used without an import: uvicorn uses the first two if they are installed, and we read the weights of the third.
 USED_BY_LIBRARIES = {"httptools", "uvloop", "wordllama"}
 
 

@@ -1,4 +1,4 @@
-"""Imports are cheap: heavy packages are loaded when they are used. `make sizes` counts the modules that are loaded."""
+"""Imports are cheap, because heavy packages are loaded on first use. `make sizes` counts the loaded modules."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ HEAVY = {
     "uvicorn",
     "wordllama",
 }
-# What the container wires is needed by every caller; what stands behind an extra or a door waits until it is asked for.
+# Every caller needs what the container wires. Packages of an extra or an entry point are loaded on first use.
 HEAVY_FOR_THE_CONTAINER = HEAVY - {"dependency_injector", "h11", "httpx2"}
 
 
 INNER_NAMES = {name for name, module in MODULE_OF.items() if module.startswith("modules.llm_platform.")} - {
     "build_platform"
 }
-IMPORTS = {  # in one process, in this order: what loads nothing after others loads nothing by itself
+IMPORTS = {  # one process runs them in this order; each result includes the modules of the earlier imports
     "the package": "import modules.llm_platform",
     "domain and application": f"from modules.llm_platform import {', '.join(sorted(INNER_NAMES))}",
     "all public names": "from modules.llm_platform import *",
@@ -56,7 +56,7 @@ IMPORTS = {  # in one process, in this order: what loads nothing after others lo
 
 
 def loaded_by(*statements: str) -> list[set[str]]:
-    """Return the modules that are loaded after each statement of a new process."""
+    """Run the statements in a new process. Return the loaded modules after each statement."""
     told = "print(json.dumps(sorted(set(sys.modules) - before)))"
     lines = ["import json, sys; before = set(sys.modules)", *(f"{statement}\n{told}" for statement in statements)]
     child = subprocess.run(
@@ -78,7 +78,7 @@ def advice(module: str, heavy: set[str]) -> str:
 
 
 def test_public_names_load_no_heavy_package() -> None:
-    """All names of domain and application load no framework, client library or model; those that build a platform or an
+    """The names of domain and application load no framework, client library or model. The names that build a platform or an
     application load no web framework until they are called. The package alone does not load pydantic.
     """
     loaded = loaded_in_turn()
@@ -98,7 +98,7 @@ def test_the_version_loads_no_command() -> None:
 
 @pytest.mark.parametrize("module", ["modules.llm_platform.container", "modules.llm_platform.testing"])
 def test_container_and_fakes_load_no_extra(module: str) -> None:
-    """Packages of an extra are imported when they are used."""
+    """Packages of an extra are imported on first use."""
     heavy = HEAVY_FOR_THE_CONTAINER & loaded_in_turn()[module]
     assert not heavy, advice(module, heavy)
 
@@ -118,7 +118,7 @@ asyncio.run(research())
 
 
 def test_only_a_run_with_a_model_loads_openai(tmp_path: Path) -> None:
-    """Neither its adapters nor a run without a model do. A run with a model does."""
+    """The OpenAI adapters and a run without a model do not load openai. A run with a model loads it."""
     (tmp_path / "loop.md").write_text("# Event loops\n\nAn event loop runs asynchronous tasks and callbacks.\n")
     adapters = "import modules.llm_platform.infrastructure.models.openai."
     values = f"DOCUMENTS, DATA = {str(tmp_path)!r}, {str(tmp_path / 'data')!r}"
@@ -131,7 +131,7 @@ def test_only_a_run_with_a_model_loads_openai(tmp_path: Path) -> None:
 
 
 def test_limits_that_are_counted_in_the_process_load_no_redis() -> None:
-    """A server without Redis does not load its client, which loads OpenTelemetry's SDK; later imports of it work."""
+    """A server without Redis does not load the Redis client, because it loads OpenTelemetry's SDK. Later imports still work."""
     (loaded,) = loaded_by(
         "from modules.llm_platform.infrastructure.limits.from_settings import check_rate_limits\n"
         "from shared.config import Settings\n"
@@ -143,11 +143,11 @@ def test_limits_that_are_counted_in_the_process_load_no_redis() -> None:
 
 
 def test_imports_have_no_side_effects() -> None:
-    """Importing every module opens no file for writing, no socket and no process."""
+    """Importing all modules writes no file, opens no socket and starts no process."""
     watched = ("socket.connect", "socket.bind", "subprocess.Popen", "os.mkdir")
     statement = (
         "import importlib, pkgutil\n"
-        "sys.dont_write_bytecode = True\n"  # in a fresh clone it would make the folders of the bytecode
+        "sys.dont_write_bytecode = True\n"  # in a fresh clone the imports would create bytecode folders
         "seen = []\n"
         f"sys.addaudithook(lambda event, args: seen.append(event) if event in {watched!r} else None)\n"
         "import modules.llm_platform as package\n"

@@ -1,6 +1,6 @@
-"""A violation of the import rules of pyproject.toml is detected; that they hold is checked by `make lint`.
+"""The import rules of pyproject.toml detect violations. `make lint` checks that the code follows the rules.
 
-A copy of the source is linted, because a rule with a wrong name in it passes without a word.
+The test lints a copy of the source with violations, because a rule with a wrong name passes silently.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CONTEXT = Path("modules/llm_platform")
 
-# A folder of the package, and what a file in it must not import.
+# A folder of the package, and a module that its files must not import.
 WRONG = (
     ("domain", "openai"),
     ("domain", "modules.llm_platform.application.platform"),
@@ -33,7 +33,7 @@ WRONG = (
     ("infrastructure/cache", "modules.llm_platform.infrastructure.limits.upstream_guard"),
     ("infrastructure/http", "modules.llm_platform.infrastructure.parsing.decoding"),
 )
-CYCLES = {  # and the folders that the report names
+CYCLES = {  # by folder and import: the folders that the report names
     (
         "infrastructure/stores/database",
         "modules.llm_platform.infrastructure.stores.outcomes.sqlite",
@@ -57,9 +57,10 @@ def lint_imports(source: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_wrong_imports_are_detected(tmp_path: Path) -> None:
-    """A rule that nobody can break by mistake would be no rule: each such line is reported. `make lint` finds none today.
+    """The linter reports every violation. Without this test a rule that matches nothing would look like a passing rule.
 
-    One run for all of them, since it takes seconds to read the code. No module imports these files, so none hides another.
+    One run checks all violations, because reading the code takes seconds. No module imports these files, so no violation
+    hides another.
     """
     source = tmp_path / "src"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
@@ -78,7 +79,7 @@ def test_wrong_imports_are_detected(tmp_path: Path) -> None:
 
 
 def test_unit_test_folders_mirror_the_code() -> None:
-    """Every folder of tests/unit has a folder of the same name in the package."""
+    """Every folder of tests/unit has a folder with the same name in the package."""
     tests = ROOT / "tests" / "unit"
     apart = {"scripts", "benchmarks", "arena", "deploy", "shared"}  # code beside the package
     folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")} - {Path(name) for name in apart}

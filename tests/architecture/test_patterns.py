@@ -1,7 +1,7 @@
-"""Regular expressions mean the same on each Python from 3.11.0 on.
+"""Regular expressions work the same on every Python from 3.11.0 on.
 
-Possessive repeats and atomic groups came with 3.11, and its first patch levels, which Debian 12 has, match some of them
-wrongly or for ever. A hang depends on the input, so the source is read.
+Python 3.11 added possessive quantifiers and atomic groups. Its first patch releases match some of them wrongly or hang, and
+Debian 12 ships such a release. A hang depends on the input, so the tests read the source.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tests.support.cases import for_each
 
 SOURCE = Path(__file__).parents[2] / "src"
 COMPILERS = {"compile", "search", "match", "fullmatch", "split", "findall", "finditer", "sub", "subn"}
-PLACEHOLDER = "x"  # stands for what an f-string inserts, which is read where it is defined
-LITERAL = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)  # an escape, or a class of characters
+PLACEHOLDER = "x"  # replaces the fields of an f-string; their values are read at their definition
+LITERAL = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)  # an escape or a character class
 POSSESSIVE = re.compile(r"[*+?}]\+|\(\?>")
 
 
@@ -25,7 +25,7 @@ def is_possessive(pattern: str) -> bool:
 
 
 def patterns_in(trees: list[ast.Module]) -> Iterator[str]:
-    """Yield the texts in what is given to `re`, also through constants, in whichever module they are assigned."""
+    """Yield the patterns that are passed to `re`, directly or through constants of any module."""
     nodes = [node for tree in trees for node in ast.walk(tree)]
     assigned = assignments_in(nodes)
     waiting = [node.args[0] for node in nodes if isinstance(node, ast.Call) and node.args and is_compiler(node.func)]
@@ -41,7 +41,7 @@ def patterns_in(trees: list[ast.Module]) -> Iterator[str]:
 
 
 def is_compiler(function: ast.expr) -> bool:
-    """Return whether a function of `re` is called."""
+    """Return whether the called function is a function of `re` that takes a pattern."""
     match function:
         case ast.Attribute(value=ast.Name(id="re"), attr=name):
             return name in COMPILERS
@@ -49,7 +49,7 @@ def is_compiler(function: ast.expr) -> bool:
 
 
 def assignments_in(nodes: list[ast.AST]) -> dict[str, list[ast.expr]]:
-    """Return the values of constants and of the variables of comprehensions, by name."""
+    """Return the values of constants and comprehension variables by name."""
     assigned: dict[str, list[ast.expr]] = {}
     for node in nodes:
         match node:
@@ -75,7 +75,7 @@ def names_in(targets: list[ast.expr]) -> list[str]:
 
 
 def test_no_pattern_needs_a_patch_level() -> None:
-    """No pattern of the platform has a possessive repeat or an atomic group."""
+    """No pattern of the platform has a possessive quantifier or an atomic group."""
     found = set(patterns_in([ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))]))
     assert found, f"No pattern was found below {SOURCE}: this test reads the wrong folder."
     wrong = [pattern for pattern in found if is_possessive(pattern)]
@@ -101,5 +101,5 @@ def test_no_pattern_needs_a_patch_level() -> None:
     ],
 )
 def test_possessive_patterns_are_found(source: str, is_found: bool) -> None:
-    """In each way to write one, and nowhere else."""
+    """The check finds each form of a possessive pattern and nothing else."""
     assert any(map(is_possessive, patterns_in([ast.parse(source)]))) is is_found

@@ -1,4 +1,4 @@
-"""The public names: from one table derive the loader, `__all__` and the stub for type checkers."""
+"""Tests the public names. One table defines the loader, `__all__` and the stub for type checkers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from modules.llm_platform.domain import exceptions
 from modules.llm_platform.public_names import MODULE_OF
 
 ENTRANCES = {"Settings", "SettingsError", "build_platform", "create_app", "research_router"}
-ROOTS = {"modules.llm_platform", "modules.llm_platform.testing"}  # what a reader of the documents imports from
+ROOTS = {"modules.llm_platform", "modules.llm_platform.testing"}  # the modules that the documents import from
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.S)
 INNER_MODULES = ("modules.llm_platform.domain", "modules.llm_platform.application", "shared.exceptions")
 
 
 def test_every_public_name_can_be_imported() -> None:
-    """`__all__` is sorted, and each name is the object of the module that the table names."""
+    """`__all__` is sorted, and each name comes from the module in the table."""
     assert list(platform.__all__) == sorted(MODULE_OF)
     assert set(platform.__all__) <= set(dir(platform))
     for name in platform.__all__:
@@ -46,20 +46,20 @@ def test_the_stub_is_read_by_type_checkers_alone() -> None:
 
 
 def test_public_names_are_defined_in_domain_and_application() -> None:
-    """No adapter and no framework is public; beside them stand the settings and what builds a platform or an application."""
+    """No adapter and no framework is public. The only other names are the settings and the builders of a platform or an app."""
     assert {name for name, module in MODULE_OF.items() if not module.startswith(INNER_MODULES)} == ENTRANCES
 
 
 @for_each("module", [events, verification_events, exceptions])
 def test_every_event_and_error_is_public(module: ModuleType) -> None:
-    """Whoever reads a stream can name each event and what it contains; whoever calls the platform can catch each error."""
+    """Users can import every event of a stream, the types in it, and every error that the platform raises."""
     names = {name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
     hidden = sorted(name for name in names if name[0].isupper() and name not in MODULE_OF)
     assert not hidden, f"MODULE_OF of public_names.py lacks {', '.join(hidden)}: run make docs"
 
 
 def deep_imports(code: str) -> list[str]:
-    """Return the modules of the platform below its root that a program imports from."""
+    """Return the submodules of the platform that a program imports from."""
     imported: list[str] = []
     for node in ast.walk(compile(code, "<page>", "exec", flags=ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)):
         if isinstance(node, ast.ImportFrom):
@@ -70,7 +70,7 @@ def deep_imports(code: str) -> list[str]:
 
 
 def test_the_documents_import_from_the_root() -> None:
-    """A program for users imports from `modules.llm_platform` and its fakes, and nothing deeper."""
+    """A program for users imports only from `modules.llm_platform` and its fakes."""
     for_maintainers = ROOT / "docs/howto/change-the-code.md"
     pages = [page for page in PAGES if (ROOT / "docs/adr") not in page.parents and page != for_maintainers]
     found = {

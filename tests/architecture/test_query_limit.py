@@ -1,4 +1,4 @@
-"""The limit of a question is written in one place."""
+"""The length limit of a question is written in one place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDERS = ("src", "docs", "scripts", "benchmarks", "arena")
 KINDS = {".py", ".js", ".html", ".md", ".sh"}
 FOREIGN = {"swagger_ui", "vendor"}
 NUMBERS = "|".join(f"{number}|{number:,}|{number:_}" for number in (MAX_QUERY_CHARS, MAX_MESSAGE_CHARS))
-# The number with the word that says what it limits, in code, in a comment or in a sentence.
+# The number near the word for the limited text, in code, a comment or a sentence.
 REPEATED = re.compile(
     rf"(?:quer(?:y|ies)|question|message)(?!\w*tokens)[^.|\n]{{0,40}}(?<![\w.,])(?:{NUMBERS})(?![\w.,]\d|\w)"
     rf"|(?<![\w.,])(?:{NUMBERS})(?![\w.,]\d|\w)(?! (?:clients|callers)\b)[^.|\n]{{0,40}}(?:quer(?:y|ies)|question|message)"
@@ -35,10 +35,10 @@ def _repetitions() -> Iterator[str]:
 
 
 def test_the_limit_is_written_once() -> None:
-    """Whoever changes it changes one line: what depends on it is derived, and prose names the field instead of the number."""
+    """A change of the limit changes one line. Other limits are derived from it, and prose names the field, not the number."""
     assert list(_repetitions()) == []
 
 
 def test_a_text_that_is_no_message_is_a_query() -> None:
-    """A text is split from some length on. A text below that length is sent as it is, so the field has to accept it."""
+    """Long texts are split. A text below that length is sent unchanged, so the field must accept it."""
     assert LONG_MESSAGE_ABOVE_CHARS <= MAX_QUERY_CHARS

@@ -1,7 +1,7 @@
-"""Laws of the structure: no import cycle, no broad handler outside the outermost loops, no code in `__init__.py`.
+"""Rules of the structure: no import cycle, no broad handler outside the outermost loops, no code in `__init__.py`.
 
-Counts are no laws: `make sizes` prints them with their trend (tests/unit/scripts/test_sizes.py). The source is read,
-because no behaviour shows its structure.
+Counts are not rules: `make sizes` prints them with their trend (tests/unit/scripts/test_sizes.py). The tests read the source,
+because behaviour does not show the structure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.cases import for_each
 
 LAZY_LOADING_HOOKS = ("__getattr__", "__dir__")  # PEP 562
 PACKAGE = "src/modules/llm_platform"
-OUTERMOST_HANDLERS = {  # a file, and what goes on after an unexpected error in one of these
+OUTERMOST_HANDLERS = {  # by file: the work that continues after an unexpected error in one item
     f"{PACKAGE}/application/services/answer_check_service.py": "answers of the gateway, which are sent unchecked",
     f"{PACKAGE}/application/services/research_job_worker.py": "background runs",
     f"{PACKAGE}/application/services/watch_worker.py": "watched questions",
@@ -47,7 +47,7 @@ def module_of(source: str) -> Module:
 
 
 def test_no_import_cycles() -> None:
-    """No modules import each other, in functions either."""
+    """No modules import each other, not even in functions."""
     cycle = sizes.import_cycle(*sizes.PACKAGES)
     assert not cycle, (
         f"These modules import each other: {' > '.join(cycle)}. Move what both need into a module that imports neither, "
@@ -56,7 +56,7 @@ def test_no_import_cycles() -> None:
 
 
 def test_only_outermost_loops_catch_everything(code: list[Module]) -> None:
-    """A handler of every exception stands in an outermost loop, or tidies up and ends with a bare `raise`."""
+    """A handler of every exception is in an outermost loop, or cleans up and ends with a bare `raise`."""
     found = {where for module in code for where in sizes.broad_handlers(module)}
     unexpected = sorted(where for where in found if where.rpartition(":")[0] not in OUTERMOST_HANDLERS)
     assert not unexpected, (
@@ -70,7 +70,7 @@ def test_only_outermost_loops_catch_everything(code: list[Module]) -> None:
 
 
 def test_package_files_define_nothing(code: list[Module]) -> None:
-    """An `__init__.py` defines nothing but the hooks of lazy loading (PEP 562)."""
+    """An `__init__.py` defines only the lazy-loading hooks (PEP 562)."""
     definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     defined = [
         f"{module.at(node)} {node.name}"
@@ -83,7 +83,7 @@ def test_package_files_define_nothing(code: list[Module]) -> None:
 
 
 def test_shared_has_its_modules_and_no_others() -> None:
-    """Another package may be called `shared` too, so ours holds only what every layer needs: settings, errors, logging."""
+    """A host may also have a package `shared`, so ours contains only what every layer needs: settings, errors and logging."""
     added = {path.stem for path in (sizes.SOURCE / "shared").glob("*.py")} - MODULES_OF_SHARED
     assert not added, (
         f"Move {', '.join(sorted(added))} from src/shared to {PACKAGE}: a host may have a package `shared`."
@@ -102,7 +102,7 @@ def test_shared_has_its_modules_and_no_others() -> None:
     ],
 )
 def test_broad_handlers_are_found(source: str, found: int) -> None:
-    """Every form of a broad handler is found, unless it raises the same exception again."""
+    """The check finds every form of a broad handler, unless the handler re-raises the exception."""
     assert len(sizes.broad_handlers(module_of(source))) == found
 
 
@@ -132,12 +132,12 @@ def test_ruff_reports_environment_and_print(source: str, rule: str) -> None:
 
 
 def test_tests_share_what_is_in_their_support_folder() -> None:
-    """The root of the tests has their configuration alone: what several tests use is found in one folder."""
+    """The root of the tests contains only conftest.py. Shared test code is in the support folder."""
     assert {path.name for path in (sizes.ROOT / "tests").glob("*.py")} == {"conftest.py"}
 
 
 def test_import_cycles_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Imports in functions count, imports for type checkers do not."""
+    """Imports in functions count. Imports for type checkers do not count."""
     monkeypatch.syspath_prepend(str(tmp_path))
     package = tmp_path / "cycle_sample"
     package.mkdir()

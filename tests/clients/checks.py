@@ -1,7 +1,7 @@
-"""What the programs in this folder share. They run in environments of their own, where the project is not installed.
+"""Code that the programs in this folder share. They run in separate environments, where the project is not installed.
 
-A program names what it tries with `@check`, and the columns of the table of clients that it shows; `"COLUMN: reason"` shows
-that the client cannot. `main` tries all and prints one JSON object: name to what went wrong, or "".
+`@check` names a check and the columns of the client table that the check proves. `"COLUMN: reason"` proves that the client does
+not support the column. `main` runs all checks and prints one JSON object that maps each name to its error, or to "".
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 URL = os.environ.get("CHECKED_URL", "")  # a server with an API key
 KEY = os.environ.get("CHECKED_KEY", "")
 OPEN_URL = os.environ.get("CHECKED_OPEN_URL", "")  # a server without an API key
-LIMITED_URL = os.environ.get("CHECKED_LIMITED_URL", "")  # a server that takes one request in a while
-USUAL_URL = os.environ.get("CHECKED_USUAL_URL", "")  # a server with an API key and the limits of an installation
-PAGE_URL = os.environ.get("CHECKED_PAGE_URL", "")  # a page that both may read
+LIMITED_URL = os.environ.get("CHECKED_LIMITED_URL", "")  # a server with a low rate limit
+USUAL_URL = os.environ.get("CHECKED_USUAL_URL", "")  # a server with an API key and the default limits
+PAGE_URL = os.environ.get("CHECKED_PAGE_URL", "")  # a page that client and server may read
 LLM = "openai/fake-1"
 EMBEDDER = "wordllama/l2_supercat_256"
 QUESTION = "What is Python asyncio?"
-LATE_ERROR = "The service fails late."  # a question that the language model refuses after some seconds
-BUSY_ONCE = "The service is busy once."  # a question that it answers at the second try
-PAGE_WORD = "tutorial"  # a search for it finds the page that clients may read
+LATE_ERROR = "The service fails late."  # the language model fails this question after some seconds
+BUSY_ONCE = "The service is busy once."  # the language model answers this question on the second try
+PAGE_WORD = "tutorial"  # a search for it finds a page that clients may read
 ANSWER = "asyncio is a library to write concurrent code"  # part of every answer, result and page
 
 CHECKS: dict[str, Callable[[], Any]] = {}
@@ -40,7 +40,7 @@ def check(name: str, *shows: str) -> Callable[[Callable[[], Any]], Callable[[], 
 
 
 def raised(error: type[BaseException], call: Callable[[], Any], tries: int = 1) -> Any:
-    """Return the error that the call raises, at the latest the last time."""
+    """Return the first error that up to `tries` calls raise. Raises AssertionError if no call fails."""
     for _ in range(tries):
         try:
             call()
@@ -57,6 +57,6 @@ def main() -> None:
             if inspect.iscoroutine(result):
                 asyncio.run(result)
             results[name] = ""
-        except Exception:  # noqa: BLE001  # whatever a client raises is the result
+        except Exception:  # noqa: BLE001  # any error of a client is a result
             results[name] = traceback.format_exc()
     print("\n" + json.dumps(results))  # noqa: T201

@@ -1,4 +1,4 @@
-"""aider in its own process: a question, and a change of a file in a repository."""
+"""aider in a separate process answers a question and changes a file in a repository."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from checks import ANSWER, KEY, LLM, QUESTION, URL, check, main
 
-# It asks GitHub for prices, PyPI for versions and a service for statistics unless it is told not to; nothing answers there.
+# By default aider asks GitHub for prices, PyPI for versions, and sends analytics. These hosts are unreachable here.
 QUIET = (
     "--yes-always",
     "--no-check-update",

@@ -1,4 +1,4 @@
-"""The SDK of Anthropic."""
+"""Anthropic's SDK."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_message(message):
 
 
 def without_ids(message):
-    """The blocks without the values that differ from answer to answer."""
+    """Return the blocks without the values that differ between answers."""
     blocks = [block.to_dict() for block in message.content]
     for block in blocks:
         block.pop("id", None)

@@ -1,4 +1,4 @@
-"""The SDK of Cohere: reranking."""
+"""Reranking with Cohere's SDK."""
 
 from __future__ import annotations
 

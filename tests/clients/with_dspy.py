@@ -1,4 +1,4 @@
-"""DSPy with its adapters. It sends `response_format` to the models of its own list alone, so research models are told here."""
+"""DSPy with its adapters. It sends `response_format` only to models on its own list, so research models get it here."""
 
 from __future__ import annotations
 

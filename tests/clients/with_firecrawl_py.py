@@ -1,4 +1,4 @@
-"""The SDK of Firecrawl in Python: version 2, and version 1."""
+"""Firecrawl's Python SDK, versions 2 and 1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from firecrawl.v2.utils.error_handler import (
     WebsiteNotSupportedError,
 )
 
-# Version 2 drops the path of its address; version 1 keeps it.
+# Version 2 drops the path of the URL, version 1 keeps it.
 client = Firecrawl(api_key=KEY, api_url=URL)
 older = V1FirecrawlApp(api_key=KEY, api_url=f"{URL}/firecrawl")
 
@@ -96,7 +96,7 @@ def version_1():
     found = older.crawl_url(PAGE_URL, limit=10, poll_interval=2)
     assert [page.metadata["sourceURL"] for page in found.data] == [PAGE_URL, f"{PAGE_URL}/tasks"]
     job = older.async_crawl_url(PAGE_URL)
-    with suppress(requests.HTTPError):  # a conflict where the crawl ended first
+    with suppress(requests.HTTPError):  # a conflict if the crawl ended first
         older.cancel_crawl(job.id)
 
 

@@ -1,4 +1,4 @@
-"""GPT Researcher: search, language model and embeddings are the server's. All take the address from the environment alone."""
+"""GPT Researcher with the server's search, language model and embeddings. All read the address only from the environment."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def embeddings():
 
 @check("a whole report: search, model and embeddings", "search", "chat", "stream", "embeddings")
 async def report():
-    """It searches, reads the page that is found, selects passages by their vectors, and writes."""
+    """GPT Researcher searches, reads the page that it finds, selects passages by embedding, and writes the report."""
     import tiktoken
     from gpt_researcher import GPTResearcher
 
-    # It estimates prices with a table of tokens that it downloads. Words do here.
+    # It estimates prices with a downloaded tokenizer. Counting words is enough here.
     tiktoken.get_encoding = lambda name: SimpleNamespace(encode=str.split)
     os.environ.update(
         RETRIEVER="searx",

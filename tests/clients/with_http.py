@@ -1,4 +1,4 @@
-"""What a browser and curl send."""
+"""Requests as a browser and curl send them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""instructor: answers as Pydantic models."""
+"""instructor returns answers as Pydantic models."""
 
 from __future__ import annotations
 

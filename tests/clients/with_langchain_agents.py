@@ -1,4 +1,4 @@
-"""LangChain's chat models of OpenAI's and Anthropic's APIs in agents of LangGraph."""
+"""LangChain's chat models for OpenAI's and Anthropic's APIs in LangGraph agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LangChain's chat model and retriever of Perplexity, which take the address from the environment alone."""
+"""LangChain's Perplexity chat model and retriever. They read the address only from the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LangChain's tools of Tavily."""
+"""LangChain's Tavily tools."""
 
 from __future__ import annotations
 

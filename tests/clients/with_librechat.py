@@ -1,5 +1,5 @@
-"""What LibreChat's web search sends with its three addresses set to this server. Its package brings a whole application, so
-its requests are recorded in librechat_requests.json, with their origin.
+"""The requests of LibreChat's web search when its three addresses point to this server. The package contains a whole
+application, so librechat_requests.json records the requests and their origin.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ REQUESTS = json.loads(Path(__file__).with_name("librechat_requests.json").read_t
 
 
 def send(setting):
-    """Send the request of a setting whose value is an address of this server."""
+    """Send the recorded request of a setting. The setting's value is an address of this server."""
     recorded = REQUESTS[setting]
     url = f"{URL}{recorded['value']}{recorded['path']}"
     if "query" in recorded:
@@ -37,7 +37,7 @@ def search():
 
 @check("firecrawlApiUrl")
 def scrape():
-    """It takes the Markdown where there is no HTML."""
+    """LibreChat uses the Markdown if the answer has no HTML."""
     answer = send("firecrawlApiUrl")
     assert answer["success"] is True
     assert ANSWER in answer["data"]["markdown"]

@@ -1,4 +1,4 @@
-"""litellm's search with an address of one's own, and its models of OpenAI's protocol."""
+"""litellm's search with a custom address, and its OpenAI-compatible models."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def loop():
 
 @check("the guardrail of deploy/litellm")
 def guardrail():
-    """The proxy loads the file and calls both hooks like this."""
+    """The LiteLLM proxy loads the file and calls both hooks in this way."""
     os.environ |= {"LLM_PLATFORM_URL": URL}
     folder = Path(__file__).parents[2] / "deploy/litellm"
     loaded = get_instance_fn("llm_platform_verify.VerifyGuardrail", config_file_path=str(folder / "config.yaml"))

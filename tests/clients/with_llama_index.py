@@ -1,4 +1,4 @@
-"""LlamaIndex' models of OpenAI's protocol."""
+"""LlamaIndex's OpenAI-compatible models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `llm`, with models of extra-openai-models.yaml."""
+"""The `llm` command with models from extra-openai-models.yaml."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The engine of local-deep-research for SearXNG, unchanged. It reads the page of results, not JSON."""
+"""local-deep-research's SearXNG engine, unchanged. It reads the HTML result page, not JSON."""
 
 from __future__ import annotations
 
 import os
 
-os.environ["LDR_BOOTSTRAP_ALLOW_UNENCRYPTED"] = "true"  # it opens no database here
+os.environ["LDR_BOOTSTRAP_ALLOW_UNENCRYPTED"] = "true"  # this program opens no database
 
 from checks import ANSWER, KEY, OPEN_URL, QUESTION, URL, check, main
 from local_deep_research.web_search_engines.engines.search_engine_searxng import SearXNGSearchEngine

@@ -1,6 +1,6 @@
 """The requests of one chat turn of Open WebUI, with the prompts of its package.
 
-Its application needs hundreds of packages and a database, so the requests are made here as its functions make them:
+The application needs hundreds of packages and a database, so this program sends the requests in the way its functions do:
 `generate_chat_completion` of routers/openai.py, the tasks of routers/tasks.py, `search_external` of retrieval/web/external.py,
 the loader of retrieval/loaders/external_web.py, and `agenerate_openai_batch_embeddings` of retrieval/utils.py (0.12.4).
 """
@@ -46,7 +46,7 @@ def send(path, body, **headers):
 
 
 def prompt(name, messages):
-    """Return a template of its settings, filled as utils/task.py fills it."""
+    """Return a template from its settings, filled in as utils/task.py does."""
     template = re.search(rf'DEFAULT_{name}_TEMPLATE = """(.*?)"""', CONFIG, re.DOTALL)[1]
     said = "\n".join(f"{message['role'].upper()}: {message['content']}" for message in messages)
     template = template.replace("{{CURRENT_DATE}}", "2026-11-22")
@@ -54,7 +54,7 @@ def prompt(name, messages):
 
 
 def task(name, messages):
-    """Return the message with which a research model answers a task."""
+    """Return a research model's answer message to a task."""
     asked = {"role": "user", "content": prompt(f"{name}_GENERATION_PROMPT", messages)}
     answer = send("/v1/chat/completions", {"model": "research-deep", "messages": [asked], "stream": False})
     return answer["choices"][0]["message"]
@@ -86,7 +86,7 @@ def models():
 )
 def turn():
     asked = task("QUERY", [USER])
-    assert "annotations" not in asked, asked  # no research run answered
+    assert "annotations" not in asked, asked  # the answer does not come from a research run
     [found, *_] = send("/open-webui/search", {"query": QUESTION, "count": 3}, **{"User-Agent": BOT})
     assert ANSWER in found["snippet"]
     [page] = send("/open-webui/load", {"urls": [PAGE_URL]}, **{"User-Agent": LOADER})

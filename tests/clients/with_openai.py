@@ -1,4 +1,4 @@
-"""The SDK of OpenAI: at /v1, and at /perplexity."""
+"""OpenAI's SDK at /v1 and at /perplexity."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def responses_background():
 @check("responses, stream resumed")
 def responses_resumed():
     seen = []
-    # A stream of httpx that is left open may lock its pool for ever when it is collected, so it is closed.
+    # An open httpx stream may lock its pool forever when it is garbage-collected, so it is closed.
     with client.responses.create(model="research-deep", input=QUESTION, background=True, stream=True) as cut_off:
         for event in cut_off:
             seen.append(event)
@@ -199,7 +199,7 @@ def at_perplexity():
 
 @check("ten at once")
 async def ten_at_once():
-    """All of them are answered: those above the limit come back when Retry-After says, with the SDK's two retries."""
+    """All calls are answered: the SDK's two retries honour Retry-After for calls above the limit."""
     async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{USUAL_URL}/v1") as usual:
         create = usual.chat.completions.create
         for answer in await asyncio.gather(*(create(model="research-shallow", messages=MESSAGES) for _ in range(10))):
@@ -276,7 +276,7 @@ def stream_errors():
 
 @check("a verified answer of a passthrough model, whole and streamed, with chat and responses")
 def verified():
-    """A client that knows nothing of the gateway reads the same answer; one that does finds the evidence."""
+    """A client without gateway support reads the same answer. A client with support finds the evidence."""
     given = f"[1] asyncio https://example.org/asyncio\n{ANSWER}.\n\n{QUESTION}"
     how = {"model": LLM, "messages": [{"role": "user", "content": given}]}
     plain = client.chat.completions.create(**how)

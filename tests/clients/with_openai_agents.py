@@ -1,4 +1,4 @@
-"""OpenAI's Agents SDK, over Responses and over chat completions."""
+"""OpenAI's Agents SDK over Responses and chat completions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ agents.set_tracing_disabled(True)
 
 
 def sdk():
-    """Each check has an event loop of its own, and a client belongs to one."""
+    """Return a new client. Each check has its own event loop, and a client belongs to one loop."""
     return openai.AsyncOpenAI(api_key=KEY, base_url=f"{URL}/v1", max_retries=0)
 
 

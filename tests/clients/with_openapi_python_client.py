@@ -1,4 +1,4 @@
-"""openapi-python-client: the OpenAPI document is valid, and makes a client of every operation."""
+"""openapi-python-client accepts the OpenAPI document and generates a client for every operation."""
 
 from __future__ import annotations
 

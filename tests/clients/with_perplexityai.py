@@ -1,4 +1,4 @@
-"""The SDK of Perplexity."""
+"""Perplexity's SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pydantic AI, over chat completions and over Responses."""
+"""Pydantic AI over chat completions and Responses."""
 
 from __future__ import annotations
 

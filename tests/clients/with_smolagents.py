@@ -1,4 +1,4 @@
-"""smolagents, which always sends `stop`."""
+"""smolagents always sends `stop`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SDK of Tavily."""
+"""Tavily's SDK."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def search_async():
 
 @check("ten at once")
 async def ten_at_once():
-    """The SDK does not retry."""
+    """The SDK does not retry, so each call must succeed on the first try."""
     usual = AsyncTavilyClient(api_key=KEY, api_base_url=f"{USUAL_URL}/tavily")
     for found in await asyncio.gather(*(usual.search(QUESTION) for _ in range(10))):
         assert ANSWER in found["results"][0]["content"]

@@ -1,7 +1,7 @@
-"""Reads the topics and decides whether the promise was kept. It knows the contract (docs/reference/kafka.md) and nothing of
-our code; it reads with a client that is not ours.
+"""Reads the topics and decides whether the promise was kept. It knows the contract (docs/reference/kafka.md) and none of our
+code, and it reads with an independent client.
 
-    python -m tests.crash.checker 127.0.0.1:9092     # any cluster whose workers have nothing left to do
+    python -m tests.crash.checker 127.0.0.1:9092     # any cluster with idle workers
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ REUSED = ("request_id_reused", b"true")
 LONGEST_ID, UNPARSABLE = 1000, "unparsable:"
 READ_S = 120.0
 FETCH_WAIT_MS, FETCH_BYTES = 20, 4_000_000
-SHOWN = 20  # problems that are printed
-# Tokens of JSON: two texts with the same tokens differ in white space alone.
+SHOWN = 20  # limit on the printed problems
+# JSON tokens. Two texts with the same tokens differ only in white space.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]')
 _SPACE = re.compile(r"[\s,:]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it lies in its topic."""
+    """A record as stored in its topic."""
 
     topic: str
     partition: int
@@ -50,7 +50,7 @@ class Record:
 
 
 class Name(NamedTuple):
-    """What one outcome belongs to."""
+    """The stage and request id that an outcome belongs to."""
 
     stage: str
     request_id: str
@@ -58,7 +58,7 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`repeats`: outcomes that were written again, which at least once allows."""
+    """`repeats`: outcomes that were written again. At-least-once delivery allows them."""
 
     requests: int
     names: int
@@ -69,10 +69,11 @@ class Verdict:
 
 
 def judge(records: Iterable[Record], quiet: Iterable[Iterable[Record]] = ()) -> Verdict:
-    """Every request has an outcome, no two of one request differ, nothing is answered that was not asked.
+    """Check that every request has an outcome, repeated outcomes are equal, and every outcome has a request.
 
-    `quiet`: what the topics held at moments when workers were up and had had time enough for all that was asked. What has
-    no outcome there is a problem although it has one now: the next worker that started may have answered it.
+    `quiet`: contents of the topics at moments when running workers had had enough time to answer every request. A request
+    without an outcome at such a moment is a problem even if it has an outcome now, because a worker that started later may
+    have written it.
     """
     asked, told = _asked_and_told(records)
     problems = [f"an outcome that nobody asked for: {told[name][0].position}" for name in told if name not in asked]
@@ -92,7 +93,7 @@ def _asked_and_told(records: Iterable[Record]) -> tuple[dict[Name, list[Record]]
 
 
 def _stranded(moment: Iterable[Record]) -> Iterator[str]:
-    """Yield the requests that running workers did not answer."""
+    """Yield each request that the running workers did not answer."""
     asked, told = _asked_and_told(moment)
     for name, requests in asked.items():
         missing = len(requests) - len(told.get(name, ()))
@@ -101,8 +102,8 @@ def _stranded(moment: Iterable[Record]) -> Iterator[str]:
 
 
 def committed_too_early(records: Iterable[Record], committed: Mapping[tuple[str, int], int]) -> Iterator[str]:
-    """The requests below a committed offset that have no outcome, at any moment. `committed` by topic and partition, read
-    before `records`.
+    """Yield the requests below a committed offset without an outcome. It may run at any time. `committed`: offsets by topic
+    and partition, read before `records`.
     """
     asked, told = _asked_and_told(records)
     for name, requests in asked.items():
@@ -120,7 +121,7 @@ def _by_name(records: Iterable[Record], topics: Iterable[str], named: Any) -> di
 
 
 def asked_name(request: Record) -> Name:
-    """Return the sender's id, or where none can be read the one that is made of the record's place."""
+    """Return the sender's id. If it is unreadable, return the id derived from the record's position."""
     given = _object(request.value).get("request_id")
     if isinstance(given, str) and 0 < len(given) <= LONGEST_ID and not given.startswith(UNPARSABLE):
         return Name(STAGE_BY_TOPIC[request.topic], given)
@@ -134,7 +135,7 @@ def told_name(outcome: Record) -> Name:
 
 
 def _of_one(name: Name, requests: Sequence[Record], outcomes: Sequence[Record]) -> Iterator[str]:
-    """What is wrong with the outcomes of one id."""
+    """Yield the problems of one id's outcomes."""
     which = f"{name.stage} {name.request_id!r}"
     if not outcomes:
         yield f"lost: {which}, asked at {requests[0].position}"
@@ -153,7 +154,7 @@ def _of_one(name: Name, requests: Sequence[Record], outcomes: Sequence[Record]) 
 
 
 def _wrong_echo(which: str, requests: Sequence[Record], outcome: Record) -> Iterator[str]:
-    """Of an id with several payloads the echo is that of any of them, but of one."""
+    """If an id has several payloads, the outcome must echo exactly one of them."""
     told = _echo(outcome.value)
     details = _object(outcome.value).get("details")
     outgrown = isinstance(details, dict) and details.get("reason") == "outcome_too_large"
@@ -165,7 +166,7 @@ def _wrong_echo(which: str, requests: Sequence[Record], outcome: Record) -> Iter
 
 
 def _out_of_order(asked: Mapping[Name, Sequence[Record]], told: Mapping[Name, Sequence[Record]]) -> Iterator[str]:
-    """Requests of one key in one partition: the first outcomes of each in a topic come in the order of the requests."""
+    """Requests with one key in one partition: their first outcomes in a topic must keep the order of the requests."""
     rows: dict[tuple[str, int, bytes, str], list[tuple[int, Record]]] = {}
     for name, requests in asked.items():
         for key in {one.key for one in requests} - {None}:
@@ -200,7 +201,7 @@ def _text(value: bytes | None) -> str:
 
 
 def _object(value: bytes | None) -> dict[str, Any]:
-    """Return the JSON object that the bytes are; an empty one where they are none."""
+    """Parse the bytes as a JSON object. Return an empty object if they are not one."""
     try:
         body = json.loads(_text(value))
     except ValueError:
@@ -209,14 +210,14 @@ def _object(value: bytes | None) -> dict[str, Any]:
 
 
 def _echo(value: bytes | None) -> tuple[Any, list[str] | None]:
-    """trace_id, and the tokens of metadata: order, escapes and digits are to be those of the request."""
+    """Return trace_id and the tokens of metadata. Their order, escapes and digits must match the request."""
     body = _object(value)
     metadata = _TOKEN.findall(_member(_text(value), "metadata")) if body.get("metadata") is not None else None
     return body.get("trace_id"), metadata
 
 
 def _member(text: str, name: str) -> str:
-    """Return the source text of a member of the object that `text` is and that has it."""
+    """Return the source text of a member of the JSON object `text`. The member must exist."""
     read = json.JSONDecoder().raw_decode
     at = text.index("{") + 1
     while True:
@@ -228,8 +229,8 @@ def _member(text: str, name: str) -> str:
 
 
 async def read_topics(bootstrap: str) -> list[Record]:
-    """Everything that the five topics hold now. RuntimeError where the broker has dropped some: then nobody can judge."""
-    consumer = AIOKafkaConsumer(  # without a group it has all partitions of its topics
+    """Return all records of the five topics. Raises RuntimeError if the broker deleted some, which rules out a verdict."""
+    consumer = AIOKafkaConsumer(  # a consumer without a group reads all partitions of its topics
         *TOPICS,
         bootstrap_servers=bootstrap,
         auto_offset_reset="earliest",
@@ -259,7 +260,7 @@ async def _read(consumer: AIOKafkaConsumer) -> list[Record]:
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """For people."""
+    """Format the verdict for people."""
     codes = ", ".join(f"{code} {count}" for code, count in sorted(verdict.codes.items()))
     lines = [
         f"{verdict.requests} requests under {verdict.names} ids, {verdict.outcomes} outcomes ({codes}),"

@@ -1,4 +1,4 @@
-"""Reads what a cluster's topic of offsets holds: every commit of a group, in the order in which the coordinators took them."""
+"""Reads a group's commits from the cluster's offsets topic, in the order in which the coordinators accepted them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from aiokafka import AIOKafkaConsumer
 
 OFFSETS = "__consumer_offsets"
 READ_S = 120.0
-OFFSET_COMMIT_VERSIONS = (0, 1)  # of a key; others are those of groups and their members
+OFFSET_COMMIT_VERSIONS = (0, 1)  # versions of the record key; other versions belong to group metadata
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """`at`: partition and offset of its record in the topic of offsets."""
+    """`at`: partition and offset of the commit's record in the offsets topic."""
 
     at: tuple[int, int]
     topic: str
@@ -25,7 +25,7 @@ class Commit:
 
 
 async def read_commits(bootstrap: str, group: str) -> list[Commit]:
-    """Everything that the group has committed, in order for each partition. The topic is compacted hours later."""
+    """Return all commits of the group. Each partition keeps the order. The topic is compacted only hours later."""
     consumer = AIOKafkaConsumer(
         OFFSETS, bootstrap_servers=bootstrap, auto_offset_reset="earliest", exclude_internal_topics=False
     )
@@ -47,12 +47,12 @@ async def read_commits(bootstrap: str, group: str) -> list[Commit]:
 
 
 def last_of_each(commits: Iterable[Commit]) -> list[Commit]:
-    """Return the last commit of each partition: what the group has committed."""
+    """Return the last commit of each partition. These are the group's committed offsets."""
     return list({(commit.topic, commit.partition): commit for commit in commits}.values())
 
 
 def going_back(commits: Iterable[Commit]) -> Iterator[str]:
-    """Yield the commits below an earlier one of their partition."""
+    """Yield each commit that is lower than an earlier commit of its partition."""
     highest: dict[tuple[str, int], Commit] = {}
     for commit in commits:
         place = (commit.topic, commit.partition)
@@ -64,7 +64,7 @@ def going_back(commits: Iterable[Commit]) -> Iterator[str]:
 
 
 def _commit(at: tuple[int, int], key: bytes | None, value: bytes | None, group: str) -> Commit | None:
-    """Return None for other records of the topic, and for a deleted commit."""
+    """Return None for other records of the topic and for a deleted commit."""
     if not key or value is None or int.from_bytes(key[:2], "big") not in OFFSET_COMMIT_VERSIONS:
         return None
     name, rest = _string(key[2:])

@@ -1,4 +1,4 @@
-"""Collects what explains a problem: the records around the request, the group's offsets, and what the workers did there."""
+"""Collects evidence for a problem: the records near the request, the group's offsets, and the workers' actions there."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tests.crash.checker import FAILED, RESULT_OF, STAGE_BY_TOPIC, Name, Record,
 from tests.kafka.delivery_trace import trace_files
 
 NEIGHBOURS = 3  # records before and after the request
-LINES_AROUND = 30  # lines of the workers before and after the last one about the request
+LINES_AROUND = 30  # trace lines before and after the last line about the request
 _REQUEST_POSITION = re.compile(rf"\b({'|'.join(STAGE_BY_TOPIC)})/(\d+)/(\d+)")
 
 
 def evidence(
     problems: Iterable[str], records: Sequence[Record], committed: Mapping[tuple[str, int], int], folder: Path
 ) -> list[str]:
-    """Return lines for people about each request that a problem names. `folder` has the workers' delivery traces."""
+    """Return readable lines about each request that a problem names. `folder` contains the workers' delivery traces."""
     found = {match.groups() for problem in problems for match in _REQUEST_POSITION.finditer(problem)}
     lines: list[str] = []
     for topic, partition, offset in sorted((topic, int(partition), int(offset)) for topic, partition, offset in found):
@@ -47,7 +47,7 @@ def _records_around(
 
 
 def _worker_lines(topic: str, partition: int, offset: int, folder: Path) -> Iterator[str]:
-    """Yield the lines of all workers about the partition in the order of time, those around the request's last one."""
+    """Yield all workers' lines about the partition, ordered by time, near the last line about the request."""
     of_partition = re.compile(rf"\b{topic}/{partition}\b")
     lines = sorted(
         (line, file.stem)

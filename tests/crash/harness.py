@@ -1,8 +1,8 @@
 """Kills workers under load, then lets workers join and leave under a backlog, and runs the checker.
 
-A fixed number of workers runs in one group; each has a planned end, and the next one joins after it. Requests are sent at the
-rate of the kills, so that there is load at each of them. In the moves that follow, staying workers are joined by one that
-leaves again; nobody is killed, and they must answer all requests.
+A fixed number of workers runs in one group. Each worker has a planned end, and the next worker joins after it. Requests are
+sent at the rate of the kills, so every kill happens under load. Then come the moves: one worker after another joins the staying
+workers and leaves. The moves kill no worker, and the workers must answer all requests.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from tests.kafka.worker_handle import WorkerConfig, WorkerHandle
 
 GROUP = "crash"
 WORKERS = 3
-AHEAD = 3  # shares of requests that are sent before their kill
-POINT_TIMEOUT_S = 12.0  # time for a point to be passed; then it is a kill at any time
-BEFORE_IT_STOPS_S = 0.7  # it has joined and works
+AHEAD = 3  # the load sends the requests of this many kills ahead
+POINT_TIMEOUT_S = 12.0  # limit for passing the crash point; then the worker is killed wherever it is
+BEFORE_IT_STOPS_S = 0.7  # by then the worker has joined and works
 POLL_S = 0.05
-FLUSH_S = 180.0  # a broker may have to start meanwhile
+FLUSH_S = 180.0  # a broker may have to start in this time
 SETTLE_S = 120.0
 KILLED = -signal.SIGKILL
-STAYING = 2  # workers, in the moves
-SLOW_S, SLOW = 2.5, 24  # requests of each topic that keep windows full for longer than it takes until a worker pauses
-SLOW_AT_ONCE = 4  # slow requests of a worker in the moves
-MAX_VISIT_S = 4.0  # time of a worker that leaves under the backlog
+STAYING = 2  # workers that stay during the moves
+SLOW_S, SLOW = 2.5, 24  # duration and number per topic: they keep the windows full until a worker pauses
+SLOW_AT_ONCE = 4  # concurrency of a worker in the moves
+MAX_VISIT_S = 4.0  # longest stay of a worker that leaves under the backlog
 AFTER_A_MOVE = 120  # requests
-ANSWER_TIMEOUT_S = 90.0  # the workers that are up answer within it, also on a busy machine; a second is usual
+ANSWER_TIMEOUT_S = 90.0  # limit for the running workers on a busy machine; a second is usual
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`restarts`: moments at which the broker is taken away and comes back, spread over the run. `moves`: workers that
-    join under a backlog and leave, after the kills; each sends requests of its own, on top of `requests`.
+    """`restarts`: how often the broker stops and starts again, spread over the run. `moves`: how many workers join under a
+    backlog and leave, after the kills. Each move sends more requests on top of `requests`.
     """
 
     requests: int
@@ -62,8 +62,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The result. `kills`: number by kind; `ends`: unexpected ends, with the log's tail; `evidence`: lines that explain the
-    problems of the verdict.
+    """The result. `kills`: count by kind. `ends`: unexpected ends, with the tail of the log. `evidence`: lines that explain
+    the problems of the verdict.
     """
 
     kills: Mapping[str, int]
@@ -76,8 +76,8 @@ class Run:
 
 
 class CrashRun:
-    """One run on a broker that has the topics. `restart` takes the broker away and brings it back, or another server that the
-    workers need. `database_url`: the workers share PostgreSQL, else a file in `folder`.
+    """One run on a broker that has the topics. `restart` stops and starts the broker or another server that the workers need.
+    `database_url`: the workers share this PostgreSQL database. Without it they share a file in `folder`.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class CrashRun:
         self._ends: list[str] = []
         self._refused: list[str] = []
         self._early: list[str] = []
-        self._snapshots: list[list[Record]] = []  # what the topics held when everything was to be answered
+        self._snapshots: list[list[Record]] = []  # the topics when every request should be answered
 
     def run(self) -> Run:
-        """AssertionError where the workers never finish, or the load could not be sent."""
+        """Raises AssertionError if the workers never finish or the load cannot be sent."""
         began = time.monotonic()
         with ThreadPoolExecutor(WORKERS, "slot") as slots:
             running = [slots.submit(self._slot) for _ in range(WORKERS)]
@@ -126,10 +126,10 @@ class CrashRun:
     # --- the load ------------------------------------------------------------------------------------------------------
 
     def _load(self, over: Callable[[], bool]) -> None:
-        """So many requests for each kill, some ahead; the broker goes away where its turn is.
+        """Send an equal share of the requests for each kill, some shares ahead, and restart the broker when a restart is due.
 
-        A client of librdkafka can forget all brokers while one shuts down (its issue 5301). The workers replace such a
-        client, and must; this producer only brings the load, so it is a new one after each restart.
+        A librdkafka client can forget all brokers while one shuts down (librdkafka issue 5301). The workers must replace such
+        a client themselves. This producer only sends the load, so each restart gets a new producer.
         """
         plan, producer = self._plan, self._producer()
         restarts = deque(plan.kills * (number + 1) // (plan.restarts + 1) for number in range(plan.restarts))
@@ -173,7 +173,7 @@ class CrashRun:
                 "enable.idempotence": True,
                 "log_level": 0,
                 "reconnect.backoff.max.ms": 500,
-                "max.in.flight.requests.per.connection": 1,  # what is reported as delivered is in its topic
+                "max.in.flight.requests.per.connection": 1,  # a record that is reported as delivered is in its topic
             }
         )
 
@@ -183,7 +183,7 @@ class CrashRun:
         self._broker.up()
 
     async def _committed_too_early(self) -> list[str]:
-        """Return what has no outcome although its offset is committed, while the workers go on."""
+        """Return the committed requests without an outcome. The workers keep running meanwhile."""
         committed = await self._committed()
         return list(committed_too_early(await read_topics(self._broker.bootstrap), committed))
 
@@ -193,7 +193,7 @@ class CrashRun:
     # --- the workers ---------------------------------------------------------------------------------------------------
 
     def _slot(self) -> None:
-        """Run workers one after the other until no planned end is left."""
+        """Run workers one after another until no planned end is left."""
         for end in self._next_ends():
             config = self._worker_config()
             if end.how in POINTS:
@@ -217,15 +217,15 @@ class CrashRun:
                 self._killed += 1
             elif code == 0 and end.how in (LEAVES, WHILE_IT_STOPS):
                 self._left += 1
-                if end.is_kill:  # it was faster: another is killed in its place
+                if end.is_kill:  # it ended before the kill, so another worker is killed instead
                     self._ends_to_run.append(PlannedEnd(ANY_TIME, after_s=end.after_s))
             else:
-                self._killed += end.is_kill  # the load goes on
+                self._killed += end.is_kill  # otherwise the load would stop
                 self._ends.append(f"{worker.config.name} ({end.how}): exit code {code}\n{worker.log_tail()}")
 
     def _run_moves(self) -> None:
-        """Workers that stay, and one after the other that joins and leaves. Nobody starts anew before the last look; it ends
-        early where something was not answered.
+        """Some workers stay, and one worker after another joins and leaves. No worker restarts before the last check. The
+        moves end early if a request is not answered.
         """
         producer = self._producer()
         with ExitStack() as stack:
@@ -240,8 +240,8 @@ class CrashRun:
             self._stop(staying)
 
     def _move(self, producer: Producer, config: WorkerConfig, *, under_backlog: bool) -> bool:
-        """One joins while every window is full, and leaves when all is done, or before. Then comes what those that stay
-        are to answer. Whether all was answered.
+        """A worker joins while every window is full, and leaves when all requests are answered, or under the backlog. Then
+        the staying workers must answer new requests. Return whether every request was answered.
         """
         for request in slow_requests(self._rng, SLOW, SLOW_S):
             self._produce(producer, request)
@@ -258,7 +258,7 @@ class CrashRun:
         return self._all_answered(ANSWER_TIMEOUT_S)
 
     def _all_answered(self, within_s: float) -> bool:
-        """Return whether the workers that are up answer all that was asked; the checker gets what the topics hold then."""
+        """Return whether the running workers answer every request. A snapshot of the topics is kept for the checker."""
         try:
             asyncio.run(self._settled(within_s))
         except AssertionError:
@@ -274,7 +274,7 @@ class CrashRun:
                 self._ends.append(f"{worker.config.name}: exit code {code}\n{worker.log_tail()}")
 
     def _finish(self) -> None:
-        """New workers, of which nobody is killed, until every request is committed."""
+        """Run new workers without kills until every request is committed."""
         with ExitStack() as stack:
             workers = [stack.enter_context(WorkerHandle(self._worker_config())).ready() for _ in range(WORKERS)]
             asyncio.run(self._settled(SETTLE_S))
@@ -298,7 +298,7 @@ class CrashRun:
 
 
 def _run_to_end(worker: WorkerHandle, end: PlannedEnd) -> int | None:
-    """Run the worker to its planned end; return its exit code, or None where it had to be killed instead."""
+    """Run the worker to its planned end. Return its exit code, or None if it never reached its crash point and was killed."""
     if end.how in (ANY_TIME, LEAVES, "in_shutdown"):
         time.sleep(end.after_s)
         return _killed(worker) if end.how == ANY_TIME else worker.stop()

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MAX_PASSES = {  # passes of a point, before the process ends there
+MAX_PASSES = {  # upper limit on passes of a crash point before the process ends there
     "after_poll": 6,
     "after_compute": 25,
     "after_store": 25,
@@ -18,14 +18,14 @@ MAX_PASSES = {  # passes of a point, before the process ends there
 }
 POINTS = tuple(MAX_PASSES)
 ANY_TIME, WHILE_IT_STOPS, LEAVES = "any time", "while it stops", "leaves"
-MAX_LIFE_S = 2.5  # life of a process that is killed at any time
-MAX_STOP_S = 0.3  # time between SIGTERM and the end
+MAX_LIFE_S = 2.5  # longest life of a process that is killed at any time
+MAX_STOP_S = 0.3  # longest time between SIGTERM and the kill
 LEAVE_SHARE = 0.2  # orderly ends for each kill
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedEnd:
-    """`how` is a point, ANY_TIME, WHILE_IT_STOPS or LEAVES. `after_s`: seconds before the harness acts."""
+    """`how` is a crash point, ANY_TIME, WHILE_IT_STOPS or LEAVES. `after_s`: seconds before the harness acts."""
 
     how: str
     passes: int = 1
@@ -37,7 +37,7 @@ class PlannedEnd:
 
 
 def plan_ends(kills: int, rng: random.Random) -> Sequence[PlannedEnd]:
-    """`kills` of them are kills, all points in turn and two moments that nobody chose; then some that leave."""
+    """Return `kills` kills that alternate between all crash points and two random moments, plus some orderly ends, shuffled."""
     kinds = (*POINTS, ANY_TIME, WHILE_IT_STOPS)
     drawn = [_plan_end(kinds[number % len(kinds)], rng) for number in range(kills)]
     drawn += [_plan_end(LEAVES, rng) for _ in range(max(1, round(kills * LEAVE_SHARE)))]

@@ -1,7 +1,7 @@
-"""Kill reports: `make crash-reports`. A report over a scripted web is killed and run again until it is done, over and over.
+"""Kills reports: `make crash-reports`. It kills and restarts a report over a scripted web until the report is done, many times.
 
-A kill is a SIGKILL after an answer of the upstream, each one in turn, or at any moment. What was stored may not be asked for
-again, and the report must be that of a run that nobody killed.
+A kill is a SIGKILL after each upstream answer in turn, or at any moment. A restarted report must not ask for a stored answer
+again, and it must equal a report that was never killed.
 
 python -m tests.crash.report_kills --kills 200
 """
@@ -24,8 +24,8 @@ from tests.support.killed_report import KilledReport, content_of, difference, ki
 from tests.support.loopback_upstream import Loopback, serving
 from tests.support.report_chain import ChainUpstream
 
-MAX_KILLS = 1000  # of one report
-SHARE_IN_TURN = 0.05  # of the reports that are killed more than once: after each of their answers
+MAX_KILLS = 1000  # per report
+SHARE_IN_TURN = 0.05  # of the reports with several kills, those that are killed after each answer in turn
 
 
 def say(line: str) -> None:
@@ -35,7 +35,7 @@ def say(line: str) -> None:
 
 @dataclass
 class Campaign:
-    """Kills many reports, and compares each with one that nobody killed."""
+    """Kills many reports and compares each one with a report that was never killed."""
 
     loopback: Loopback
     folder: Path
@@ -63,7 +63,7 @@ class Campaign:
                 await self._report("at any moment", lambda case: case.kill_in(self.chance.uniform(0, attempt.seconds)))
 
     async def _report(self, way: str, kill: Callable[[KilledReport], Awaitable[bool]], times: int = MAX_KILLS) -> None:
-        """Kill one report until it ends, `times` at most, and look at what it did."""
+        """Kill one report at most `times` times, let it finish, and check what it did."""
         case = KilledReport(self.loopback, self.folder / str(self.reports))
         killed = 0
         while killed < times and self.done < self.kills and await kill(case):

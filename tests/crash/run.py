@@ -1,9 +1,9 @@
-"""The long run: `make crash`. It prints what it did, and what the checker says.
+"""The long run: `make crash`. It prints a summary of the run and the checker's verdict.
 
 python -m tests.crash.run --requests 10000 --kills 200
-python -m tests.crash.run --broker cluster --restarts 12        # three brokers, of which one is killed at a time
-python -m tests.crash.run --outcomes postgres --restarts 2      # restarts of the database
-python -m tests.crash.run --broker kafka --outcomes postgres --restarts 8    # of the database and of the broker, in turn
+python -m tests.crash.run --broker cluster --restarts 12        # three brokers, one is killed at a time
+python -m tests.crash.run --outcomes postgres --restarts 2      # restarts the database
+python -m tests.crash.run --broker kafka --outcomes postgres --restarts 8    # restarts database and broker in turn
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.services.postgres_server import PostgresServer
 
 from modules.llm_platform.infrastructure.stores.database.migrations import migrate
 
-DOWN_S = 3.0  # PostgreSQL, or a broker, is away for this long
+DOWN_S = 3.0  # downtime of PostgreSQL or a broker
 BROKERS: Mapping[str, Callable[[Mapping[str, int]], Broker]] = {
     "mock": MockCluster,
     "kafka": RealBroker,
@@ -39,13 +39,13 @@ Restart = Callable[[], None]
 
 
 def in_turn(*restarts: Restart | None) -> Restart | None:
-    """Return a function that calls one after the other of those that there are; None for none."""
+    """Return a function that calls the next restart each time, or None if there is no restart."""
     turns = cycle([restart for restart in restarts if restart is not None])
     return (lambda: next(turns)()) if any(restarts) else None
 
 
 def restart_of(broker: Broker) -> Restart | None:
-    """SIGKILL, and a start on the old data; None for the mock, which the harness takes away by itself."""
+    """Return a function that kills the broker and starts it on its old data. The harness restarts the mock itself (None)."""
     if isinstance(broker, MockCluster):
         return None
 
@@ -59,7 +59,7 @@ def restart_of(broker: Broker) -> Restart | None:
 
 @contextmanager
 def outcomes_in(name: str) -> Iterator[tuple[str | None, Restart | None]]:
-    """The address of a new database, and a function that kills or stops PostgreSQL in turns and starts it again."""
+    """Yield the URL of a new database and a function that restarts PostgreSQL, after a kill and a clean stop in turn."""
     if name == "sqlite":
         yield None, None
         return

@@ -1,4 +1,4 @@
-"""The checker itself: a promise that is broken in any way is found, one that is kept is not complained of."""
+"""Tests the checker itself: it finds every kind of broken promise and reports nothing for a kept one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def broken(*records: Record) -> str:
 
 
 def test_correct_outcomes_have_no_problems() -> None:
-    """Outcomes written again are allowed: at least once is the delivery."""
+    """Repeated outcomes are allowed, because delivery is at least once."""
     again = replace(OUTCOME, offset=30)
     verdict = judge([REQUEST, NEXT, OUTCOME, NEXT_OUTCOME, again])
     assert verdict.problems == ()
@@ -41,7 +41,7 @@ def test_correct_outcomes_have_no_problems() -> None:
     "value", [None, b"\xff", b"{", b"[1]", b'{"query": "q"}', b'{"request_id": 7}', b'{"request_id": ""}']
 )
 def test_request_without_id_is_matched_by_position(value: bytes | None) -> None:
-    """Nobody can request for it by an id, and still it has its outcome."""
+    """The request has no id, but it still has an outcome."""
     request = replace(REQUEST, value=value)
     made = FAILURE % b"unparsable:rag_search_request-4-10"
     assert broken(request, told(made, topic="rag_failed")) == ""
@@ -49,7 +49,7 @@ def test_request_without_id_is_matched_by_position(value: bytes | None) -> None:
 
 
 def test_lost_request_is_found() -> None:
-    """Also where another request of the same id has one: each record is answered."""
+    """Each record needs an outcome, even if another request with the same id has one."""
     assert "lost: search 'a', asked at rag_search_request/4/10" in broken(REQUEST)
     assert "lost: search 'a' with the key b'other'" in broken(
         REQUEST, replace(REQUEST, offset=11, key=b"other"), OUTCOME
@@ -58,7 +58,7 @@ def test_lost_request_is_found() -> None:
 
 
 def test_commit_before_the_outcome_is_found() -> None:
-    """Although the outcome may still come: if its worker ended now, nobody would write it."""
+    """The outcome may still come, but if its worker ended now, no worker would write it."""
     partition = (REQUEST.topic, REQUEST.partition)
     assert list(committed_too_early([REQUEST, NEXT, OUTCOME], {partition: 11})) == []
     assert list(committed_too_early([REQUEST], {partition: 10})) == []
@@ -69,7 +69,7 @@ def test_commit_before_the_outcome_is_found() -> None:
 
 
 def test_request_answered_only_after_a_restart_is_found() -> None:
-    """Everything has its outcome in the end; while the workers were up and had time, one had none."""
+    """Every request has an outcome in the end, but one had none while the workers were up and had time."""
     records = [REQUEST, NEXT, OUTCOME, NEXT_OUTCOME]
     assert judge(records, [records, [REQUEST, OUTCOME], []]).problems == ()
     (problem,) = judge(records, [records, [REQUEST, NEXT, OUTCOME]]).problems
@@ -90,12 +90,12 @@ def test_request_answered_only_after_a_restart_is_found() -> None:
     ids=["another latency", "another space", "another stage", "a failure"],
 )
 def test_contradicting_outcomes_are_found(other: Record) -> None:
-    """Byte for byte, time and white space included, and in whichever topic the second is."""
+    """Outcomes are compared byte for byte, including time and white space, and across topics."""
     assert broken(REQUEST, OUTCOME, other) != ""
 
 
 def test_outcome_without_request_is_found() -> None:
-    """An id of another stage is another request."""
+    """The same id in another stage is another request."""
     assert "nobody asked" in broken(OUTCOME)
     assert "nobody asked" in broken(REQUEST, OUTCOME, told(TOLD.replace(b'"a"', b'"b"', 1), offset=21))
     assert "nobody asked" in broken(
@@ -121,12 +121,12 @@ def test_outcome_without_request_is_found() -> None:
     ],
 )
 def test_changed_echo_is_found(changed: Record) -> None:
-    """Key, headers, trace_id, metadata with their order, digits and escapes; nothing is called reused that is not."""
+    """The echo covers key, headers, trace_id, and metadata with order, digits and escapes. A wrong reuse header counts too."""
     assert broken(REQUEST, changed) != ""
 
 
 def test_reused_id_may_echo_any_of_its_payloads() -> None:
-    """Which came first is not to be seen from outside; the header says that they differ."""
+    """An outside client cannot see which payload came first. The header says that the payloads differ."""
     reused = replace(REQUEST, offset=11, value=ASKED.replace(b"1.50", b"2.50"))
     second = replace(OUTCOME, offset=21, headers=REUSED)
     assert broken(REQUEST, reused, OUTCOME, second) == ""
@@ -135,7 +135,7 @@ def test_reused_id_may_echo_any_of_its_payloads() -> None:
 
 
 def test_outcomes_out_of_order_are_found() -> None:
-    """The order of the first ones counts: what is written again comes later."""
+    """Only the order of the first outcomes counts, because repeated outcomes come later."""
     early, late = replace(NEXT_OUTCOME, offset=15), replace(NEXT_OUTCOME, offset=25)
     assert "out of order" in broken(REQUEST, NEXT, OUTCOME, early)
     assert broken(REQUEST, NEXT, OUTCOME, late, replace(OUTCOME, offset=30)) == ""
@@ -143,14 +143,14 @@ def test_outcomes_out_of_order_are_found() -> None:
 
 
 def test_oversized_outcome_echoes_no_metadata() -> None:
-    """So the contract says; with them it would be too large again."""
+    """The contract says so, because with metadata the outcome would be too large again."""
     body = b'{"request_id":"a","trace_id":"t","stage":"search","details":{"reason":"outcome_too_large"}}'
     assert broken(REQUEST, told(body, topic="rag_failed")) == ""
     assert broken(REQUEST, told(body[:-1] + b',"metadata":{}}', topic="rag_failed")) != ""
 
 
 def test_every_crash_point_and_request_kind_occurs() -> None:
-    """A run that never kills at one of the points, or never repeats an id, would prove less than it says."""
+    """A run that skips a crash point or never repeats an id would prove less than it claims."""
     kinds = {end.how for end in plan_ends(10, random.Random(1))}
     assert set(POINTS) < kinds
     assert {"any time", "while it stops", "leaves"} < kinds

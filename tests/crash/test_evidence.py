@@ -1,4 +1,4 @@
-"""What a failed crash run prints about a request."""
+"""Tests the lines that a failed crash run prints about a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def search(offset: int) -> Record:
 
 
 def test_evidence_has_neighbours_commits_and_lines_of_workers(tmp_path: Path) -> None:
-    """Of the request's partition, in the order of time, whichever worker wrote them."""
+    """The lines concern the request's partition, come from all workers and are ordered by time."""
     (tmp_path / "worker-1.delivery").write_text(
         f"10:00:02 report for {REQUEST}/4/7: {RESULT}/2/None\n10:00:03 commit {REQUEST}/4/9\n10:00:01 read {REQUEST}/4/7 \n"
         f"10:00:01 read {REQUEST}/40/7 \n",
@@ -41,5 +41,5 @@ def test_evidence_has_neighbours_commits_and_lines_of_workers(tmp_path: Path) ->
 
 
 def test_kept_promise_needs_no_evidence(tmp_path: Path) -> None:
-    """Nothing is read for it."""
+    """Without a problem there are no lines."""
     assert evidence((), [search(0)], {}, tmp_path) == []

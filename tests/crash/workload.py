@@ -1,6 +1,6 @@
-"""A load with every kind of request: valid, failing and unreadable ones, duplicates, and reused ids with another payload.
+"""A load with every kind of request: valid, failing, invalid, oversized and unreadable requests, duplicates, and reused ids.
 
-The texts script the stages, see tests/kafka/stages.py.
+A reused id has another payload. The texts script the stages, see tests/kafka/stages.py.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 SEARCH, ANSWER = "rag_search_request", "rag_answer_request"
 TEXT_OF = {SEARCH: "query", ANSWER: "question"}
-KEYS = 200  # few enough that requests of one key meet, many enough to use all partitions
+KEYS = 200  # few enough to send several requests with one key, many enough to use all partitions
 NO_KEY, HEADERS, METADATA = 0.15, 0.3, 0.6  # shares
 SLOWEST_S = 0.12
-MAX_EARLIER = 300  # requests of which one may come again
+MAX_EARLIER = 300  # number of recent requests that may be repeated
 TRACE = (
     ("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
     ("tenant", b"acme"),
@@ -26,7 +26,7 @@ METADATA_TEXTS = (
     '{"\\u00fc": "\\ud83d\\ude00 \\/", "é": [null, {}]}',
     "{}",
 )
-# Failures without a second try, which takes seconds.
+# Failures without a retry, because a retry takes seconds.
 FAILURES = ("embedding_config", "retrieval_config", "llm_config", "bug")
 UNREADABLE = (None, b"", b"\xff\xfe", b"{", b"[1]", b'{"query": "no id"}', b'{"request_id": 7, "metadata": {"a": 1.0}}')
 OVERSIZED_BYTES = 1_100_000
@@ -43,7 +43,7 @@ class LoadRequest:
 
 
 def generate_requests(rng: random.Random) -> Iterator[LoadRequest]:
-    """Yield requests without an end; the same for the same seed."""
+    """Yield requests without end. The same seed yields the same requests."""
     earlier: list[LoadRequest] = []
     kinds, shares = list(SHARES), list(SHARES.values())
     number = 0
@@ -60,7 +60,7 @@ def generate_requests(rng: random.Random) -> Iterator[LoadRequest]:
 
 
 def slow_requests(rng: random.Random, count: int, seconds: float) -> Iterator[LoadRequest]:
-    """So many of each topic in turns, each under a key of its own, so that they reach every partition."""
+    """Yield `count` requests per topic, alternating between the topics. Each has a unique key, so they reach every partition."""
     for _ in range(count):
         for topic, member in TEXT_OF.items():
             name = f"slow-{rng.getrandbits(64):x}"
@@ -100,7 +100,7 @@ def _duplicate(rng: random.Random, earlier: LoadRequest) -> LoadRequest:
 
 
 def _reused(rng: random.Random, earlier: LoadRequest) -> LoadRequest:
-    """Return the same id with another payload, under whatever key: two workers may have it at the same moment."""
+    """Return the same id with another payload and a random key, so two workers may process the id at the same moment."""
     assert earlier.value is not None
     return replace(_sent(rng, earlier.topic, earlier.value.replace(b'": "@', b'": "another @', 1)))
 

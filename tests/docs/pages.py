@@ -1,4 +1,4 @@
-"""What the documents show: their code blocks, console sessions and tables. And a shell for them."""
+"""Reads code blocks, console sessions and tables from the documents, and runs their commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT_S = 180.0
 RUN_FILE = (
     "import runpy, sys; sys.path.insert(0, ''); del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
 )
-CUT = "…"  # stands where the documents shorten an output
+CUT = "…"  # marks shortened output in the documents
 
 _FILE = re.compile(r"```python\n# file: (\S+)\n(.*?)```", re.S)
 _CONSOLE = re.compile(r"```console\n(.*?)```", re.S)
@@ -35,7 +35,7 @@ def files_in(page: str) -> dict[str, str]:
 
 
 def sessions_in(page: str) -> list[tuple[str, str]]:
-    """Each `$ command` of the page with the output shown below it."""
+    """Return each `$ command` of the page with the output below it."""
     found: list[tuple[str, str]] = []
     for block in _CONSOLE.findall(text_of(page)):
         for session in re.split(r"(?m)^\$ ", block)[1:]:
@@ -45,19 +45,19 @@ def sessions_in(page: str) -> list[tuple[str, str]]:
 
 
 def output_of(page: str, beginning: str) -> str:
-    """Return the output that the page shows for the one command that begins like this."""
+    """Return the page's output of the only command that begins with `beginning`."""
     (shown,) = [output for command, output in sessions_in(page) if command.startswith(beginning)]
     return shown
 
 
 def shows(shown: str, real: str) -> bool:
-    """Return whether `shown` is `real` with pieces left out where it says so, and nowhere else."""
+    """Return whether `shown` equals `real`. Each CUT in `shown` may stand for any text."""
     pattern = ".*".join(re.escape(piece) for piece in shown.split(CUT))
     return re.fullmatch(pattern, real, re.S) is not None
 
 
 def code_in(page: str | Path) -> list[str]:
-    """Return all that stands as code on a page, blocks and spans."""
+    """Return all code blocks and code spans of a page."""
     return [found.group() for found in _CODE.finditer(text_of(page))]
 
 
@@ -73,8 +73,8 @@ def rows_in(text: str) -> list[list[str]]:
 
 
 def shell(command: str, cwd: Path) -> str:
-    """Return what the command prints, run with this Python. Lines that need no shell are forked, since Python and its imports
-    take most of the time of a command.
+    """Run the command with this Python and return its output. Lines that need no shell are forked, because starting Python
+    and importing modules takes most of a command's time.
     """
     lines = [_plain_words(line) for line in command.strip().split("\n")]
     if all(lines):
@@ -94,7 +94,7 @@ def shell(command: str, cwd: Path) -> str:
 
 
 def _plain_words(line: str) -> list[str]:
-    """Return the words of a call of `llm-platform` or of a program of Python that means the same without a shell; else none."""
+    """Return the words of an `llm-platform` call or a Python program call that needs no shell. Otherwise return no words."""
     if re.search(r"[$`*?\\~{}\[\]#]", line):
         return []
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)

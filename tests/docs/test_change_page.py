@@ -1,4 +1,4 @@
-"""The programs of the page for maintainers do what the page says."""
+"""The programs on the page for maintainers do what the page says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from modules.llm_platform.presentation.rest.http import openapi
 
 PAGE = "docs/howto/change-the-code.md"
 _ROW = re.compile(r"`(_build_keyed_service\(.*?\))`")
-# The adapter stands where the page puts it, and its row is in the table.
+# This conftest registers the adapter under the page's module name and adds its row to the table.
 CONFTEST = """
 import importlib.util
 import sys
@@ -35,7 +35,7 @@ providers.SEARCH_PROVIDERS = (*providers.SEARCH_PROVIDERS, {row})
 
 
 def test_the_search_provider_of_the_page_keeps_the_contract(tmp_path: Path) -> None:
-    """Adapter, row and test are copied as they stand there, and all laws of a service with a key hold."""
+    """Adapter, row and test are copied unchanged and pass all tests for services with a key."""
     programs = files_in(PAGE)
     for name in ("acme.py", "test_acme_web_search.py"):
         (tmp_path / name).write_text(programs[name], encoding="utf-8")
@@ -48,8 +48,8 @@ def test_the_search_provider_of_the_page_keeps_the_contract(tmp_path: Path) -> N
 
 @pytest.fixture
 def acme(monkeypatch: pytest.MonkeyPatch) -> Dialect:
-    """Return the API of the page. It is served beside the others."""
-    monkeypatch.setattr(openapi, "_BODIES", dict(openapi._BODIES))  # a declaration adds its body
+    """Return the page's API. The app serves it next to the other APIs."""
+    monkeypatch.setattr(openapi, "_BODIES", dict(openapi._BODIES))  # the declaration adds its body
     module = ModuleType("acme_api")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(files_in(PAGE)["acme_api.py"], vars(module))
@@ -60,7 +60,7 @@ def acme(monkeypatch: pytest.MonkeyPatch) -> Dialect:
 
 
 async def test_the_api_of_the_page_passes_the_test_of_the_page(acme: Dialect) -> None:
-    """Each law has services of its own, and they are asked through the routes of the page."""
+    """Each test gets its own services and uses the page's routes."""
     program: dict[str, Any] = {}
     exec(files_in(PAGE)["test_acme_api.py"], program)
     laws = [value for name, value in program.items() if name.startswith("test_")]
@@ -72,7 +72,7 @@ async def test_the_api_of_the_page_passes_the_test_of_the_page(acme: Dialect) ->
 
 
 async def test_the_examples_of_the_page_are_answers(acme: Dialect) -> None:
-    """A request of the page gets the fields that its example shows."""
+    """Each request on the page gets the fields of its example response."""
     async with app_client(FakeServices()) as client:
         for route, example in acme.examples.items():
             answered = await client.post(route.removeprefix("post "), json=example.request)

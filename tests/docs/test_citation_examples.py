@@ -1,4 +1,4 @@
-"""The examples of what the check cannot see are what it does today."""
+"""The page's examples of errors that the check misses match its current verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages about clients of other systems."""
+"""Tests the pages about third-party clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from modules.llm_platform.presentation.rest.http.access import get_first_segment
 
 HOWTO, REFERENCE = "docs/howto/use-existing-clients.md", "docs/reference/compatible-apis.md"
 ADDRESS = re.compile(r"http://(?:user:KEY@)?localhost:8000(/[\w/-]+)")
-PROGRAM_NAMES = {  # the word of the how-to's line, and the program that tries it
+PROGRAM_NAMES = {  # by a word in the how-to's line: the program that tests the line
     "Perplexity(": "with_perplexityai",
     "OpenAI(": "with_openai",
     "Anthropic(": "with_anthropic",
@@ -38,7 +38,7 @@ def test_table_of_clients_has_the_pinned_versions_and_all_checks(monkeypatch: py
 
 @for_each("client", client_table.CLIENTS)
 def test_cells_of_the_table_are_shown_by_checks(client: client_table.Client) -> None:
-    """A check names columns of the table alone, and a package has nothing to do with a column that its checks show."""
+    """Checks name only columns of the table. No check shows a column that the package lacks."""
     columns = [show.partition(": ")[0] for shows in client.shown.values() for show in shows]
     assert set(columns) <= set(client_table.COLUMNS), client
     assert not set(columns) & set(client.lacks), client
@@ -47,7 +47,7 @@ def test_cells_of_the_table_are_shown_by_checks(client: client_table.Client) -> 
 
 
 def test_addresses_lead_to_a_compatible_api() -> None:
-    """The two pages show an address below each prefix of DIALECTS. Those of the how-to lead to a route."""
+    """The two pages show an address for each prefix of DIALECTS. Each address in the how-to leads to a route."""
     paths = ADDRESS.findall(text_of(HOWTO))
     shown = {get_first_segment(path) for path in (*paths, *ADDRESS.findall(text_of(REFERENCE)))}
     assert set(DIALECT_OF_PREFIX) - shown == set(), (
@@ -62,7 +62,7 @@ def test_addresses_lead_to_a_compatible_api() -> None:
 
 @for_each(("word", "program"), PROGRAM_NAMES.items())
 def test_line_of_the_howto_is_what_the_tests_change(word: str, program: str) -> None:
-    """The keyword arguments and variables of the line are those of the program that `make test-services` runs."""
+    """The program that `make test-services` runs uses the keyword arguments and variables of the line."""
     line = next(line for line in text_of(HOWTO).splitlines() if word in line)
     tried = (client_table.CLIENTS_DIR / f"{program}.py").read_text()
     assert word in tried

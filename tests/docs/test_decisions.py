@@ -11,7 +11,7 @@ _ROW = re.compile(r"^\| (\d+) \| \[(.+)\]\((\d{4}-[a-z0-9-]+\.md)\) \| (.+) \|$"
 
 
 def test_each_decision_has_one_line_in_the_index() -> None:
-    """The index has one line for each decision, with its number, its title and what holds today."""
+    """The index has one line for each decision, with its number, title and current status."""
     decisions = sorted(FOLDER.glob("[0-9]*.md"))
     headings = [path.read_text(encoding="utf-8").partition("\n")[0] for path in decisions]
     rows = _ROW.findall(text_of("docs/adr/README.md"))
@@ -20,7 +20,7 @@ def test_each_decision_has_one_line_in_the_index() -> None:
 
 
 def test_numbers_of_decisions_are_unique() -> None:
-    """A number means one decision, and the name of its file begins with it."""
+    """Each number belongs to one decision, and the heading repeats the number of the file name."""
     names = [path.name for path in FOLDER.glob("[0-9]*.md")]
     numbers = [int(name[:4]) for name in names]
     assert len(numbers) == len(set(numbers))

@@ -1,4 +1,4 @@
-"""What the documents show is run as it stands there."""
+"""Runs the documents' examples unchanged."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def test_the_provider_example_passes_its_own_contract(tmp_path: Path) -> None:
-    """The two files of the how-to, written out unchanged, pass under the command that it shows, in a folder without settings
-    of pytest.
-    """
+    """The how-to's two files pass unchanged with the how-to's command, in a folder without pytest settings."""
     page = "docs/howto/write-a-provider.md"
     files = files_in(page)
     assert set(files) == {"glossary.py", "test_glossary.py"}
@@ -42,13 +40,13 @@ def test_the_provider_example_passes_its_own_contract(tmp_path: Path) -> None:
 
 @for_each("page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    """A relative link names a file of the repository."""
+    """Each relative link leads to a file of the repository."""
     targets = _LINK.findall(page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
 def test_python_in_the_documents_compiles() -> None:
-    """Every block marked as Python is Python."""
+    """Every block marked as Python is valid Python."""
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
             compile(block, str(page), "exec", flags=__import__("ast").PyCF_ALLOW_TOP_LEVEL_AWAIT)

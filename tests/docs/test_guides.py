@@ -1,4 +1,4 @@
-"""The tutorial and the how-tos: their commands run, their programs run, the messages that they quote exist."""
+"""The commands and programs of the tutorial and the how-tos run, and the quoted messages exist."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NOT_SETTINGS = {  # variables of compose files and of the tests, and a constant 
     "MAX_STREAMS",
     "PLAN_VERSION",
     "REPORT_PROMPT",
-    "REPORT_VERSION",  # names of the code
+    "REPORT_VERSION",  # names in the code
     "MAX_QUERY_CHARS",
     "UPSTREAM_STATUSES",
     "WORKER_METRICS",
@@ -71,7 +71,7 @@ OPTION = re.compile(r"(?<=\s)--[a-z][a-z-]+")
 
 
 def test_the_tutorial_prints_what_it_shows(tmp_path: Path) -> None:
-    """Its folder of notes, its questions and its program, run as they stand there."""
+    """The tutorial's notes, questions and program run unchanged."""
     page = "docs/tutorial.md"
     shell(re.findall(r"```bash\n(mkdir .*?)```", text_of(page), re.S)[0], tmp_path)
     (tmp_path / "ask.py").write_text(files_in(page)["ask.py"], encoding="utf-8")
@@ -92,7 +92,7 @@ def test_the_tutorial_keeps_an_answer(tmp_path: Path) -> None:
 
 
 def test_the_list_of_documents_is_as_shown(tmp_path: Path) -> None:
-    """The number of documents, their addresses and titles."""
+    """The page shows the real number of documents, their addresses and titles."""
     [(command, shown)] = sessions_in("docs/howto/documents.md")
     printed = shell(command.replace("docs/", f"{DOCS}/"), tmp_path)
     assert shows(shown, printed), printed
@@ -100,7 +100,7 @@ def test_the_list_of_documents_is_as_shown(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def beside_the_docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for all programs: what the first of them indexes the others find."""
+    """All programs share this folder, so later programs find the index of the first one."""
     folder = tmp_path_factory.mktemp("guide")
     (folder / "docs").symlink_to(DOCS)
     return folder
@@ -108,7 +108,7 @@ def beside_the_docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_programs_of_the_guide_run(name: str, beside_the_docs: Path) -> None:
-    """Each program of "Use it from Python" runs as it stands there and prints what the page says it does."""
+    """Each program of "Use it from Python" runs unchanged and prints what the page says."""
     (beside_the_docs / name).write_text(files_in("docs/howto/use-from-python.md")[name], encoding="utf-8")
     printed = shell(f"{sys.executable} {name}", beside_the_docs)
     for piece in PRINTED[name]:
@@ -116,13 +116,13 @@ def test_the_programs_of_the_guide_run(name: str, beside_the_docs: Path) -> None
 
 
 def test_every_program_of_the_guide_is_run() -> None:
-    """A program that is added to the page is run too."""
+    """A new program on the page must be run too."""
     assert set(files_in("docs/howto/use-from-python.md")) == set(PROGRAMS)
 
 
 @cache
 def strings_of_the_source() -> tuple[str, list[re.Pattern[str]]]:
-    """Return all strings in one text, and the patterns of those that have fields."""
+    """Return all string literals as one text, and patterns for the literals with fields."""
     literals = [
         literal
         for path in (ROOT / "src/modules/llm_platform/infrastructure").rglob("*.py")
@@ -139,7 +139,7 @@ def strings_of_the_source() -> tuple[str, list[re.Pattern[str]]]:
 
 @for_each("page", MESSAGE_TABLES)
 def test_quoted_messages_are_those_of_the_code(page: str) -> None:
-    """A reader who searches for a printed message finds it: as a part of a string, or as a filled-in format string.
+    """A reader who searches for a printed message finds it as part of a string or as a filled-in format string.
 
     The source is read, because most of these messages need a server that fails in its own way.
     """
@@ -158,9 +158,9 @@ def test_quoted_messages_are_those_of_the_code(page: str) -> None:
 
 @for_each("page", PAGES)
 def test_every_variable_that_is_named_exists(page: Path) -> None:
-    """A setting that the documents name is one that is read; a slip of the pen would be ignored without a word."""
+    """Every setting in the documents exists, because a misspelt setting would be ignored silently."""
     known = {name for field in Settings.model_fields for name in variable_names(field)} | NOT_SETTINGS
-    known |= {*REPLACED, *FIXED} if page.name == "CHANGELOG.md" else set()  # what to set instead of a former setting
+    known |= {*REPLACED, *FIXED} if page.name == "CHANGELOG.md" else set()  # names replacements of removed settings
     named = {name for code in code_in(page) for name in OUR_VARIABLE.findall(code)}
     named = {name for name in named if not name.endswith("_")}
     unknown = ", ".join(sorted(named - known))
@@ -171,7 +171,7 @@ def test_every_variable_that_is_named_exists(page: Path) -> None:
 
 @for_each("page", PAGES)
 def test_every_option_that_is_shown_exists(page: Path) -> None:
-    """What a command line of ours shows can be typed."""
+    """The reference lists every option of the command lines on the pages."""
     known = set(OPTION.findall(" " + text_of("docs/reference/cli.md").replace("[", " ")))
     lines = [line for code in code_in(page) for line in code.splitlines() if "llm-platform " in line]
     shown = {option for line in lines for option in OPTION.findall(line.split("llm-platform ", 1)[1])}
@@ -180,12 +180,12 @@ def test_every_option_that_is_shown_exists(page: Path) -> None:
 
 @for_each("page", PAGES)
 def test_no_page_installs_the_package_from_an_index(page: Path) -> None:
-    """It is on none: a page shows what works in a checkout."""
+    """The package is on no index, so the pages show commands that work in a checkout."""
     assert 'pip install "llm-platform[' not in page.read_text(encoding="utf-8")
 
 
 def test_the_map_leads_to_every_page() -> None:
-    """Nothing is written that nobody can find. The index of decisions leads to each of them (test_decisions.py)."""
+    """The overview links to every page except single decisions. Their index links to those (test_decisions.py)."""
     overview = text_of("docs/README.md")
     pages = [path for path in DOCS.rglob("*") if path.suffix in {".md", ".json"} and path != DOCS / "README.md"]
     names = [str(path.relative_to(DOCS)) for path in pages if path.parent != DOCS / "adr" or path.name == "README.md"]
@@ -193,5 +193,5 @@ def test_the_map_leads_to_every_page() -> None:
 
 
 def test_the_question_of_the_readme_is_worth_asking() -> None:
-    """The demo answers from explanations, not from a table of settings or from a command's help."""
+    """The demo answers from explanations, not from a settings table or a command's help."""
     assert "doc:reference/" not in output_of("README.md", "make demo")

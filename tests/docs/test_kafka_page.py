@@ -1,4 +1,4 @@
-"""The page of the Kafka contract agrees with the code that it speaks of."""
+"""The page about the Kafka contract agrees with the code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def names(schema: Any) -> set[str]:
 
 @for_each("topic", sorted(schemas()))
 def test_every_topic_and_field_is_on_the_page(topic: str) -> None:
-    """With a link to its schema."""
+    """The page names each topic and field, and links to each topic's schema."""
     assert f"`{topic}`" in PAGE
     assert f"(schemas/{topic}.schema.json)" in PAGE
     assert sorted(name for name in names(schemas()[topic]) if not re.search(rf"\b{name}\b", PAGE)) == []
@@ -46,12 +46,12 @@ def test_every_topic_and_field_is_on_the_page(topic: str) -> None:
 
 @for_each("word", [*get_args(ErrorCode), *REASON_TEXTS, OUTCOME_TOO_LARGE.details["reason"], "degraded"])
 def test_every_code_and_reason_is_on_the_page(word: str) -> None:
-    """Nobody meets a word that is explained nowhere."""
+    """Readers find an explanation of every word that they meet in an outcome."""
     assert f"`{word}`" in PAGE
 
 
 def test_the_figures_are_those_of_the_code() -> None:
-    """Limits and waits as they are."""
+    """The page shows the current limits and waits."""
     waits = [f"{wait:g}" for wait in RETRY_WAITS_S]
     for words in (
         f"1 to {KAFKA_ID_CHARS} characters",
@@ -65,7 +65,7 @@ def test_the_figures_are_those_of_the_code() -> None:
 
 
 def test_the_requests_shown_are_good() -> None:
-    """What the page shows can be sent."""
+    """The worker accepts the requests on the page."""
     assert len(REQUESTS) == 2
     for example in REQUESTS:
         message = parse_request("search" if "query" in example else "answer", json.dumps(example).encode(), 10_000)

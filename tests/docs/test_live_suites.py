@@ -1,6 +1,6 @@
-"""The suites for services that run somewhere: the commands of the documentation, and what `-m` selects.
+"""Tests the documented commands of the suites for live services, and the tests that `-m` selects.
 
-services/test_live_suites.py runs them.
+services/test_live_suites.py runs the suites.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ NOBODY_LISTENS = "http://127.0.0.1:9"
 
 @pytest.mark.parametrize("variable", PAGES)
 def test_the_pages_give_one_command_for_each_service(variable: str) -> None:
-    """Every page that speaks of a suite gives the command with the mark of that service."""
+    """Every page about a suite shows the command with the mark of the service."""
     for page in PAGES[variable]:
         assert dict(COMMAND.findall(text_of(page)))[variable] == f"live_{variable.partition('_')[0].lower()}", page
 
 
 class Selected:
-    """A test of one service among those that a run has selected, and what it was marked with since."""
+    """A selected test of one service. It records the reasons of its skip markers."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
@@ -43,7 +43,7 @@ class Selected:
 
 
 def select(monkeypatch: pytest.MonkeyPatch, asked_for: str, **variables: str) -> tuple[Selected, Selected]:
-    """Return the tests of SearXNG and of Qdrant, after `-m asked_for` with these variables."""
+    """Return a SearXNG test and a Qdrant test after `-m asked_for` with these variables."""
     for name in PAGES:
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -56,13 +56,13 @@ def select(monkeypatch: pytest.MonkeyPatch, asked_for: str, **variables: str) ->
 
 @pytest.mark.parametrize("asked_for", ["live_searxng", "live"])
 def test_no_variable_at_all_is_an_error(monkeypatch: pytest.MonkeyPatch, asked_for: str) -> None:
-    """Whether one suite is asked for or those of all services."""
+    """The error does not depend on whether one suite or all suites are selected."""
     with pytest.raises(pytest.UsageError, match=r"SEARXNG_TEST_URL is not set: .*for instance"):
         select(monkeypatch, asked_for)
 
 
 def test_all_suites_are_those_of_the_services_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-m live` skips the others, with a word on what they want."""
+    """`-m live` skips the other suites, and the skip reason names the missing variable."""
     searxng, qdrant = select(monkeypatch, "live", SEARXNG_TEST_URL=NOBODY_LISTENS)
     assert searxng.skipped == []
     (reason,) = qdrant.skipped

@@ -1,4 +1,4 @@
-"""The pages about MCP agree with the tools, and the lines for hosts start a real server."""
+"""The MCP pages agree with the tools, and the configurations for hosts start a real server."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def servers_in_page() -> list[dict[str, Any]]:
 
 
 def test_every_tool_has_its_section() -> None:
-    """In the order of tools/list."""
+    """The sections follow the order of tools/list."""
     assert re.findall(r"^### (\w+)$", text_of(REFERENCE), re.M) == [tool.name for tool in TOOLS]
 
 
 @for_each("tool", TOOLS)
 def test_arguments_and_results_are_described(tool: ToolSpec) -> None:
-    """Each argument has its row, and each field of the result is named."""
+    """Each argument has a row, and the page names each field of the result."""
     arguments, _, result = section_of(tool.name).partition("\nReturns ")
     listed = re.findall(r"^\| (`[^|]+`) \|", arguments, re.M)
     assert sorted(named_in(" ".join(listed))) == sorted(tool.parameters)
@@ -52,7 +52,7 @@ def test_arguments_and_results_are_described(tool: ToolSpec) -> None:
 
 
 def test_limits_and_versions_are_those_of_the_code() -> None:
-    """Numbers on the page are constants."""
+    """The numbers on the page match constants of the code."""
     page = text_of(REFERENCE)
     assert version.MODERN_PROTOCOL_VERSIONS[0] in page
     assert version.HANDSHAKE_PROTOCOL_VERSIONS[0] in page
@@ -65,7 +65,7 @@ def test_limits_and_versions_are_those_of_the_code() -> None:
 
 
 def test_hosts_are_given_valid_lines() -> None:
-    """Each block is JSON, and each server a command of ours or the address of a server."""
+    """Each block is valid JSON, and each server is our command or a server URL."""
     servers = servers_in_page()
     assert len(servers) == 4
     for server in servers:

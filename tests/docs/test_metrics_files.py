@@ -1,4 +1,4 @@
-"""The dashboard, the alert rules and the reference pages name metrics, labels and spans that exist."""
+"""The dashboard, the alert rules and the reference pages name only existing metrics, labels and spans."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_metrics_and_labels_exist(expression: str) -> None:
 
 
 def test_panels_have_distinct_ids_and_places() -> None:
-    """Grafana drops one of two panels with the same id."""
+    """The ids differ, because Grafana drops one of two panels with the same id."""
     every = json.loads(DASHBOARD.read_text())["panels"]
     assert len({panel["id"] for panel in every}) == len(every)
     assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in every}) == len(every)
 
 
 def test_each_alert_is_tested_and_says_what_happened() -> None:
-    """Each alert has a severity, a summary and a case in which it fires."""
+    """Each alert has a severity, a summary and a test case that fires it."""
     rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
     alerts = {rule["alert"]: rule for rule in rules if "alert" in rule}
     fired = {
@@ -79,7 +79,7 @@ def test_each_alert_is_tested_and_says_what_happened() -> None:
 
 
 def test_page_of_traces_has_the_declared_spans() -> None:
-    """Each span with its kind, attributes and description, and no other."""
+    """The page lists each declared span with kind, attributes and description, and no other span."""
     page = (ROOT / "docs" / "reference" / "traces.md").read_text(encoding="utf-8")
     rows = [
         f"| `{span.name}` | {span.kind} | {', '.join(f'`{name}`' for name in span.attributes)} | {span.help} |"

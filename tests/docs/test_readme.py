@@ -1,4 +1,4 @@
-"""README shows what the product prints: its outputs are compared with fresh ones, cut only where it says `…`."""
+"""README shows the product's real output. The tests compare it with fresh output, and only `…` marks a cut."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(*command: str, cwd: Path) -> str:
 
 
 def test_the_demo_prints_what_the_readme_shows() -> None:
-    """The answer, its sources and quotes are still what `make demo` prints, offline and without a key."""
+    """`make demo` still prints the shown answer, sources and quotes, offline and without a key."""
     question = DEMO.findall(text_of("Makefile"))[0]
     recipe = ["research", question, "--documents", "docs", "--offline"]
     printed = run(sys.executable, "-m", "modules.llm_platform", *recipe, cwd=ROOT)
@@ -35,7 +35,7 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
 
 
 def test_the_report_is_what_the_readme_shows(tmp_path: Path) -> None:
-    """The command of the section on reports, run as it stands there over a store of its own."""
+    """The command in the section on reports runs unchanged, with its own store."""
     (command,) = [session for session, _ in sessions_in("README.md") if "--depth report" in session]
     words = shlex.split(command.replace("--documents ", f"--documents {ROOT}/"))
     printed = shell(shlex.join(words), tmp_path)
@@ -43,12 +43,12 @@ def test_the_report_is_what_the_readme_shows(tmp_path: Path) -> None:
     assert "✘" not in printed
     shown = output_of("README.md", command)
     opening, _, _ = printed.partition("\n## ")
-    assert shown.startswith(opening)  # how it begins is shown, and hidden behind no `…`
+    assert shown.startswith(opening)  # README shows the beginning without a cut
     assert "|" not in opening
 
 
 def test_the_demo_answers_from_two_documents() -> None:
-    """What a newcomer sees first shows what the product is for: two sources, each sentence quoted."""
+    """The demo shows new users the purpose of the product: two sources, and a quote for each sentence."""
     shown = output_of("README.md", "make demo")
     assert len(re.findall(r"^\s+doc:", shown, re.M)) == 2
     verdicts = re.findall(r"^❝ quoted word for word|^[✔✘]", shown, re.M)
@@ -57,7 +57,7 @@ def test_the_demo_answers_from_two_documents() -> None:
 
 
 def test_a_sentence_a_command_and_its_output_come_first() -> None:
-    """Before line 25 a reader knows what it is, how to start it and what comes out."""
+    """The lines before line 25 tell what the product is, how to start it and what it prints."""
     head = text_of("README.md").splitlines()[: BEFORE_LINE - 1]
     assert head[2].endswith(".")
     assert "$ make demo" in head
@@ -65,7 +65,7 @@ def test_a_sentence_a_command_and_its_output_come_first() -> None:
 
 
 async def test_the_server_answers_what_the_readme_shows() -> None:
-    """Both curl commands, sent as curl sends them, get the answers that stand below them."""
+    """Both curl commands get the answers shown below them. The requests equal the requests of curl."""
     platform = build_platform(Settings(DOCUMENTS_DIR=ROOT / "docs"))
     app = create_app(platform, Settings())
     sessions = [session for session in sessions_in("README.md") if session[0].startswith("curl ")]
@@ -80,7 +80,7 @@ async def test_the_server_answers_what_the_readme_shows() -> None:
 
 
 def as_curl_sends(client: httpx2.AsyncClient, command: str) -> httpx2.Request:
-    """`curl -X METHOD URL [-H HEADER] -d BODY`; without a content type curl sends that of a form."""
+    """Convert `curl -X METHOD URL [-H HEADER] -d BODY` to a request. By default curl sends the content type of a form."""
     words = shlex.split(command)
     options = dict(zip(words[1::2], words[2::2], strict=False)) if words[1].startswith("-") else {}
     assert options["-X"] == "POST"
@@ -92,7 +92,7 @@ def as_curl_sends(client: httpx2.AsyncClient, command: str) -> httpx2.Request:
 
 
 def test_the_program_prints_what_the_readme_shows(tmp_path: Path) -> None:
-    """The example of three lines and a bit runs as it stands there."""
+    """The short example program runs unchanged."""
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     (tmp_path / "ask.py").write_text(files_in("README.md")["ask.py"], encoding="utf-8")
     assert shell(f"{sys.executable} ask.py", tmp_path) == output_of("README.md", "python ask.py")

@@ -1,4 +1,4 @@
-"""The reference pages that are written by hand agree with the code that they speak of."""
+"""The hand-written reference pages agree with the code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from modules.llm_platform.presentation.rest.search_routes import WebSearchApiReq
 from shared.exceptions import AppException
 
 CRITERIA = "docs/reference/success-criteria.md"
-FIGURES = {  # a row of the page and the figure that scripts/quality.py measures for it
+FIGURES = {  # by row of the page: the figure that scripts/quality.py measures
     "all three verdicts": "three_class",
     "wrong sentences not called supported": "flagged",
     "of these, changed numbers and dates": "numbers",
@@ -52,7 +52,7 @@ MODELS = (
     ChatApiResponse,
     HealthReport,
 )
-ABSTRACT = {"LLMException", "RestError"}  # never raised themselves
+ABSTRACT = {"LLMException", "RestError"}  # base classes that are never raised
 
 
 def subclasses(module: object) -> list[type[AppException]]:
@@ -63,7 +63,7 @@ def subclasses(module: object) -> list[type[AppException]]:
 
 
 def test_every_route_is_described() -> None:
-    """What OpenAPI lists has its line in a table of routes, and nothing else has."""
+    """The tables of routes list the same routes as OpenAPI."""
     paths = json.loads(text_of("docs/reference/openapi.json"))["paths"]
     listed = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
     rows = [*rows_of(HTTP), *rows_of(COMPATIBLE_APIS)]
@@ -73,7 +73,7 @@ def test_every_route_is_described() -> None:
 
 @for_each("model", MODELS)
 def test_every_field_is_described(model: type[BaseModel]) -> None:
-    """Each field that is sent or taken stands on the page."""
+    """The page names each request and response field."""
     named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text_of(HTTP)))))
     fields = [name for name, field in model.model_fields.items() if not field.exclude]
     assert [name for name in fields if name not in named] == []
@@ -81,7 +81,7 @@ def test_every_field_is_described(model: type[BaseModel]) -> None:
 
 @for_each(("heading", "model"), limit_column.REQUESTS.items())
 def test_every_field_of_a_request_has_its_row(heading: str, model: type[BaseModel]) -> None:
-    """Each has one of its own, in which `make docs` writes its limit, and there is no row of another field."""
+    """Each field has its own row, where `make docs` writes the limit. No other field has a row."""
     section = text_of(HTTP).partition(heading)[2].partition("\n## ")[0]
     tables = [part.partition("\n\n")[0] for part in section.split(limit_column.HEAD)[1:]]
     rows = [row[0].strip("`") for table in tables for row in rows_in(table)]
@@ -89,7 +89,7 @@ def test_every_field_of_a_request_has_its_row(heading: str, model: type[BaseMode
 
 
 def test_every_event_is_described_with_its_fields() -> None:
-    """The table of events has each type once, in the order of a research run, with all that it carries."""
+    """The table lists each event type once, in the order of a research run, with all its fields."""
     events = text_of(HTTP).partition("## Events")[2].partition("\n## ")[0]
     rows = {row[0].strip("`"): row[1] for row in rows_in(events)}
     assert [kind for kind in EVENT_TYPES if kind not in rows] == [], f"{HTTP}, Events: the table lacks these events"
@@ -100,7 +100,7 @@ def test_every_event_is_described_with_its_fields() -> None:
 
 
 def test_every_error_has_its_line() -> None:
-    """Code, class and status of each error that can surface stand in one row."""
+    """One row has the code, class and status of each error that users can get."""
     rows = rows_of(ERRORS)
     for error in subclasses(exceptions):
         status = f"{error.status_code}, retryable" if error.retryable else str(error.status_code)
@@ -111,13 +111,13 @@ def test_every_error_has_its_line() -> None:
 
 
 def test_no_line_speaks_of_an_error_that_is_gone() -> None:
-    """Each code of the page is one that the code has."""
+    """Each error code on the page exists."""
     known = {error.code for error in (*subclasses(exceptions), *subclasses(rest_problems))}
     assert {row[0].strip("`") for row in rows_of(ERRORS) if row[0].startswith("`")} == known
 
 
 def test_no_figure_of_the_citation_check_is_better_than_it_is() -> None:
-    """What the page claims of the checker is measured again, on the pairs of today."""
+    """The page's figures are measured again on the current pairs."""
     sets = quality.load()
     looked_at = [pair for name, pairs in sets.items() if name not in (quality.PAGES, *quality.BLIND) for pair in pairs]
     last = [sets[name] for name in (quality.LAST, quality.LAST_EDITED, quality.PAGES, quality.HELD_PAGES)]
@@ -138,12 +138,12 @@ def test_no_figure_of_the_citation_check_is_better_than_it_is() -> None:
     ],
 )
 def test_numbers_of_the_code_are_told_as_they_are(page: str, sentence: str) -> None:
-    """A page that repeats a number of the code repeats the one that holds."""
+    """A page that repeats a number from the code has the current number."""
     assert sentence in text_of(page)
 
 
 def test_streams_name_every_event() -> None:
-    """OpenAPI lists the types of events of a research run, and has the schema of each."""
+    """OpenAPI lists the event types of a research run and has a schema for each one."""
     document = json.loads(text_of("docs/reference/openapi.json"))
     response = document["paths"]["/research"]["post"]["responses"]["200"]
     assert ", ".join(EVENT_TYPES) in response["description"]
@@ -162,5 +162,5 @@ def test_streams_name_every_event() -> None:
 @for_each("page", ["docs/howto/documents.md", "docs/howto/index-documents.md"])
 @for_each("suffix", [*SUFFIXES, *JSON_LINES])
 def test_every_kind_of_file_is_named(page: str, suffix: str) -> None:
-    """What a folder is searched for stands on the pages about folders."""
+    """The pages about folders list every file type that is indexed."""
     assert f"`{suffix}`" in text_of(page)

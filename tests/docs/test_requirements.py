@@ -1,4 +1,4 @@
-"""Requirements and the pages about the code: each path that they name exists, and the ids stand on their page alone.
+"""Each path on the page of requirements and the pages about the code exists. Only the page of requirements uses ids.
 
 The source is read, because docstrings have no behaviour.
 """
@@ -16,7 +16,7 @@ REQUIREMENT_ID = re.compile(r"\b(?:RB|WS|MS|RC|OP|IF)\d{1,2}\b")
 UNREADABLE = re.compile(
     r"\b(?:research-bridge|mind-search|rag-core|bocha-web-search|interface|contracts|habits|house)\.md"
 )
-MIN_PLACES = 40  # places on the page; fewer would mean that the pattern finds nothing
+MIN_PLACES = 40  # places on the page; fewer would mean that the pattern does not match
 FOLDERS = ("src", "tests", "scripts", "benchmarks", "arena")
 
 
@@ -25,13 +25,13 @@ def rows() -> list[list[str]]:
 
 
 def test_ids_are_unique() -> None:
-    """An id means one requirement."""
+    """Each id belongs to one requirement."""
     ids = [row[0] for row in rows()]
     assert len(ids) == len(set(ids)) >= 40
 
 
 def test_code_uses_no_id() -> None:
-    """Code says what it does in words; the page of requirements leads to the code."""
+    """Code describes itself in words. The page of requirements links to the code."""
     cited = [
         f"{path.relative_to(ROOT)}:{number} {id_}"
         for path in sorted((ROOT / "src").rglob("*.py"))
@@ -42,7 +42,7 @@ def test_code_uses_no_id() -> None:
 
 
 def test_no_page_is_cited_that_is_not_in_the_repository() -> None:
-    """The names of pages that were never published say nothing to a reader."""
+    """Readers cannot open pages that were never published."""
     texts = {
         path: path.read_text(encoding="utf-8")
         for folder in FOLDERS
@@ -54,7 +54,7 @@ def test_no_page_is_cited_that_is_not_in_the_repository() -> None:
 
 
 def test_every_place_exists() -> None:
-    """Where a requirement is met, and what shows it."""
+    """The code that meets a requirement and the test that shows it exist."""
     missing = []
     for name, _, met, shown, *_ in rows():
         missing += [
@@ -68,7 +68,7 @@ def test_every_place_exists() -> None:
 
 @for_each("page", [ARCHITECTURE, CHANGES])
 def test_every_path_of_the_pages_about_the_code_exists(page: str) -> None:
-    """They name files to open, so a file that moved must be renamed there."""
+    """Readers open the named files, so the pages must follow a moved file."""
     package = ROOT / "src/modules/llm_platform"
     bases = (package, ROOT / "src", ROOT)
     positions = re.findall(r"`([\w/]+\.(?:py|md|json|js|jsonl)|[\w/]+/)`", text_of(page))
@@ -78,7 +78,7 @@ def test_every_path_of_the_pages_about_the_code_exists(page: str) -> None:
 
 
 def test_every_name_of_the_recipes_exists() -> None:
-    """The page of changes names what to edit, so a class, function, constant or test that is renamed is renamed there too."""
+    """The page names what to edit, so a renamed class, function, constant or test must be renamed there too."""
     names = set(re.findall(r"`([A-Za-z_]\w*_\w*|[A-Z]\w+)`", text_of(CHANGES)))
     folders = (ROOT / "src", ROOT / "tests" / "unit")
     sources = (path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".js"})

@@ -1,4 +1,4 @@
-"""The tutorial of a report: its commands run, its outputs are those of today, its requests are ones that the server takes."""
+"""The report tutorial's commands run and print the shown output, and the server accepts its requests."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def first_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def notes(first_steps: Path, tmp_path: Path) -> Path:
-    """The folder after the first two steps."""
+    """Return a copy of the folder after the first two steps."""
     return shutil.copytree(first_steps, tmp_path, dirs_exist_ok=True)
 
 
 def test_the_report_is_the_one_that_is_shown(notes: Path) -> None:
-    """Step 3, from the notes and the plan of the steps before it."""
+    """Step 3 writes the shown report from the notes and the plan of the earlier steps."""
     (command, shown), _ = sessions_in(PAGE)
     printed = shell(command, notes)
     assert shows(shown, printed), printed
@@ -56,13 +56,13 @@ def test_the_report_is_kept(notes: Path) -> None:
 
 
 def test_the_store_is_looked_at(notes: Path) -> None:
-    """Step 6 lists, counts and exports what the steps before it left behind."""
+    """Step 6 lists, counts and exports the reports of the earlier steps."""
     shell(blocks(6)[0], notes)
     assert (notes / "reports.zip").stat().st_size > 0
 
 
 def test_the_program_runs(notes: Path) -> None:
-    """Step 8 prints what stands below it."""
+    """Step 8 prints the output shown below it."""
     (notes / "report.py").write_text(files_in(PAGE)["report.py"], encoding="utf-8")
     _, (command, shown) = sessions_in(PAGE)
     printed = shell(command.replace("python ", f"{sys.executable} "), notes)
@@ -70,7 +70,7 @@ def test_the_program_runs(notes: Path) -> None:
 
 
 def test_the_server_takes_the_requests() -> None:
-    """What curl sends in step 7 are questions that the routes accept."""
+    """The routes accept the questions that curl sends in step 7."""
     commands = [shlex.split(line) for line in blocks(7)[1].splitlines()]
     sent = {next(word for word in words if "localhost" in word): words[words.index("-d") + 1] for words in commands}
     assert set(sent) == {f"localhost:8000{path}" for path in MODELS}
@@ -79,5 +79,5 @@ def test_the_server_takes_the_requests() -> None:
 
 
 def test_the_menu_is_the_one_that_is_shown() -> None:
-    """Who reads the page finds on the terminal what it shows."""
+    """The terminal shows the same menu as the page."""
     assert f"{MENU}\n{PROMPT}\n```" in text_of(PAGE)

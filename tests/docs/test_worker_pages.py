@@ -1,4 +1,4 @@
-"""The pages about the index and the worker say what the code says: its messages, metrics, settings and outcomes."""
+"""The pages about the index and the worker show the code's messages, metrics, settings and outcomes."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def json_lines(page: str) -> str:
 
 
 def test_another_embedder_is_refused_in_these_words() -> None:
-    """Who looks the message up finds it."""
+    """A reader who searches for the message finds the page."""
     there = Collection(name="documents", embedder=WordllamaEmbedder.name, dimension=256)
     wanted = Collection(name="documents", embedder="none", dimension=0)
     assert payloads.make_embedder_mismatch(there, wanted).message in text_of(INDEXING)
 
 
 def test_what_took_anothers_place_is_told_in_these_words() -> None:
-    """The line that a person may look up."""
+    """A reader who searches for the line finds the page."""
     assert index_command.DISPLACED.format(2) in text_of(INDEXING)
 
 
 def test_a_setting_that_breaks_the_promise_is_refused_in_these_words() -> None:
-    """And each that the explanation names is among them."""
+    """The page quotes the error. Each setting that the explanation names is checked."""
     with pytest.raises(SettingsError) as refused:
         check_config({"acks": 1})
     assert f"llm-platform: {refused.value}" in text_of(SCALING)
@@ -59,21 +59,21 @@ def test_a_setting_that_breaks_the_promise_is_refused_in_these_words() -> None:
 
 
 def test_what_a_server_is_said_to_do_wrong() -> None:
-    """The table of messages."""
+    """The table of messages contains every message about a Qdrant server."""
     table = {row[0] for row in rows_of(QDRANT)}
     said = {qdrant_server.NO_ANSWER, qdrant_server.NOT_QDRANT, qdrant_server.TOO_SLOW}
     assert said | {payloads.no_collection("documents").message} <= table
 
 
 def test_every_metric_is_in_the_table() -> None:
-    """And the table has no other."""
+    """The table has every worker metric and no other metric."""
     cells = [row[0] for row in rows_of(SCALING)]
     named = {name for cell in cells if cell.startswith("`") for name in re.findall(r"`(\w+)`", cell)}
     assert named == {metric.name.removeprefix(f"{PREFIX}worker_") for metric in WORKER_METRICS}
 
 
 async def test_documents_as_lines_are_found_by_their_fields(tmp_path: Path) -> None:
-    """The line of the page, indexed, answers through its filters and through no other."""
+    """The indexed line of the page matches its own filters and no other filter."""
     (tmp_path / "lines.jsonl").write_text(json_lines(INDEXING), "utf-8")
     settings = Settings(LLM_PLATFORM_DATA_DIR=tmp_path / "data")
     async with build_platform(settings) as platform:
@@ -89,7 +89,7 @@ async def test_documents_as_lines_are_found_by_their_fields(tmp_path: Path) -> N
 
 
 async def test_a_tenant_gets_what_is_shown(tmp_path: Path) -> None:
-    """Both requests of the page, through a worker's own handler."""
+    """Both requests of the page go through the worker's handler."""
     (tmp_path / "tenants.jsonl").write_text(json_lines(TENANTS), "utf-8")
     settings = Settings(LLM_PLATFORM_DATA_DIR=tmp_path / "data", KAFKA_TENANT_FIELD="tenant")
     async with build_platform(settings) as platform:

@@ -1,4 +1,4 @@
-"""Adds an ACL with the arguments of Kafka's own `kafka-acls.sh`, whose jar the tests do without."""
+"""Adds an ACL. Takes the arguments of Kafka's `kafka-acls.sh`, because the tests do not download its jar."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.kafka.guarded_broker import add_acl
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Wrong ones end the process, as there."""
+    """Invalid arguments end the process, as in `kafka-acls.sh`."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--bootstrap-server", required=True)
     parser.add_argument("--command-config", required=True)

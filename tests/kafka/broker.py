@@ -1,4 +1,4 @@
-"""What the suites ask of a broker, whichever it is, and waiting for things with an end."""
+"""The interface of every broker that the suites run on, and a wait with a timeout."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Protocol, Self
 
 ROOT = Path(__file__).resolve().parents[2]
 POLL_S = 0.02
-PATIENCE_S = 180.0  # limit on a busy machine; a second or two are usual
+PATIENCE_S = 180.0  # limit on a busy machine; a second or two is usual
 
 
 class Broker(Protocol):
-    """A Kafka on loopback that a test started: `with` starts it and takes everything away again."""
+    """A Kafka broker on loopback that a test starts. `with` starts it, and removes its process and its data at the end."""
 
     name: str
-    bootstrap: str  # host:port, stays the same over `down` and `up`
-    client: Mapping[str, str | int]  # librdkafka settings that this broker wants, on top of the address
+    bootstrap: str  # host:port; `down` and `up` do not change it
+    client: Mapping[str, str | int]  # librdkafka settings that this broker needs besides the address
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
-        """Make topics with so many partitions each; they can be used when this returns."""
+        """Create each topic with its number of partitions. The topics are usable when this returns."""
 
     def down(self) -> None:
-        """Away without a goodbye: connections break, new ones are refused, what was written stays."""
+        """Stop without a clean shutdown: connections break, new connections are refused, written records stay."""
 
     def up(self) -> None:
-        """Back at the same address with what was written; clients find it by themselves."""
+        """Start again at the same address with the written records. Clients reconnect by themselves."""
 
     def __enter__(self) -> Self: ...
 
@@ -37,7 +37,7 @@ class Broker(Protocol):
 
 
 def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> float:
-    """Seconds it took; AssertionError with `what` when it did not come."""
+    """Return the seconds that it took. Raises AssertionError with `what` after the timeout."""
     began = time.monotonic()
     while not happened():
         if time.monotonic() - began > timeout_s:

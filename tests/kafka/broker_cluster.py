@@ -1,4 +1,4 @@
-"""Three brokers of Apache Kafka in KRaft mode: each record on all of them, acknowledged by two, one killed at a time."""
+"""Three Apache Kafka brokers in KRaft mode. All three store each record, two acknowledge it, and one is killed at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKERS, MIN_IN_SYNC = 3, 2
 
 
 class _Node(RealBroker):
-    """One of them. `controllers`: port of the controller by node id."""
+    """One broker of the cluster. `controllers`: controller port by node id."""
 
     replicas = BROKERS
 
@@ -44,8 +44,8 @@ class _Node(RealBroker):
 
 
 class BrokerCluster:
-    """The Broker of the crash runs. `down` kills the next broker in turn; `up` starts it again on its data, and returns when
-    every partition is in sync on all three.
+    """The Broker of the crash runs. `down` kills the next broker in turn. `up` starts it again on its data, and returns when
+    all three replicas of every partition are in sync.
     """
 
     name = "cluster"
@@ -66,7 +66,7 @@ class BrokerCluster:
                 undo.callback(node.close)
                 node._format()
                 node.launch()
-            for node in self.nodes:  # none of them answers before two have started
+            for node in self.nodes:  # no broker answers before two have started
                 node.wait_until_up()
             self.create_topics(self._topics)
             self._undo = undo.pop_all()

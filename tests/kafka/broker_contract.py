@@ -1,4 +1,4 @@
-"""What the suites rely on, of every broker that they run on. Written with librdkafka and read with aiokafka, or the reverse."""
+"""The tests that every broker of the suites must pass. One of librdkafka and aiokafka writes, the other reads."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.kafka.broker import ROOT, Broker, wait_until
 from tests.kafka.reference_client import PARTITIONS, SEARCHED, TOPICS, ReferenceClient, Seen
 
 LARGE_BYTES = 900_000
-PATIENCE_S = 180.0  # a broker has started on a busy machine, or has ended, within it
+PATIENCE_S = 180.0  # limit for the start or the end of a broker on a busy machine
 
 
 def quiet(broker: Broker, **settings: str | int | bool) -> dict[str, str | int | bool]:
-    """Settings of librdkafka's clients that keep a broker's absence out of the test's output."""
+    """Return settings for librdkafka's clients that keep an unreachable broker out of the test's output."""
     return {"bootstrap.servers": broker.bootstrap, "log_level": 0, **settings}
 
 
@@ -40,7 +40,7 @@ def written(broker: Broker) -> list[Seen]:
 
 
 class BrokerContract:
-    """Subclass it with a fixture `broker` that has TOPICS, and with the `maker` of such brokers: module and class."""
+    """Subclass it with a fixture `broker` that has TOPICS, and with `maker`, the module and class of such brokers."""
 
     maker: tuple[str, str]
 
@@ -60,12 +60,12 @@ class BrokerContract:
         assert gone_within(PATIENCE_S, address)
 
     def test_topics_have_the_requested_partitions(self, broker: Broker) -> None:
-        """The suites count on twelve partitions; a topic with others would let a test of three workers prove little."""
+        """The suites rely on twelve partitions: with fewer, a test of three workers would prove little."""
         known = producer(broker).list_topics(timeout=PATIENCE_S).topics
         assert {name: len(known[name].partitions) for name in TOPICS} == dict(TOPICS)
 
     def test_records_keep_key_value_and_headers(self, broker: Broker) -> None:
-        """Written by one library and read by another."""
+        """One library writes the record and another reads it."""
         name, sender = f"parts-{uuid.uuid4()}", producer(broker)
         value = b'{"request_id": "%s"}' % name.encode()
         sender.produce(
@@ -77,7 +77,7 @@ class BrokerContract:
         assert seen.headers == (("traceparent", b"00-1"), ("empty", b""), ("none", None))
 
     def test_large_record_and_tombstone_are_delivered(self, broker: Broker) -> None:
-        """Values near the usual limit, and values that are none, which JSON-only brokers would lose."""
+        """Values near the usual limit arrive, and so do null values, which a JSON-only broker would lose."""
         topic = f"sizes-{uuid.uuid4()}"
         broker.create_topics({topic: 1})
         sender = producer(broker)
@@ -99,7 +99,7 @@ class BrokerContract:
         return len(values)
 
     def test_broker_outage_loses_no_record(self, broker: Broker) -> None:
-        """A record that could not be sent meanwhile arrives once."""
+        """A record that could not be sent during the outage arrives once."""
         before, meanwhile = f"before-{uuid.uuid4()}", f"meanwhile-{uuid.uuid4()}"
         sender = producer(broker)
         sender.produce(SEARCHED, b'{"request_id": "%s"}' % before.encode())
@@ -113,7 +113,7 @@ class BrokerContract:
         assert (ids.count(before), ids.count(meanwhile)) == (1, 1)
 
     def test_two_members_share_partitions(self, broker: Broker) -> None:
-        """Groups work as the workers use them: a second member takes its part within seconds."""
+        """Consumer groups work as the workers use them: a second member gets its share within seconds."""
         group = f"members-{uuid.uuid4()}"
         settings = quiet(broker, **{"group.id": group, "enable.auto.commit": False}, **broker.client)
         members = [Consumer(settings), Consumer(settings)]
@@ -136,7 +136,7 @@ class BrokerContract:
 
 
 def gone_within(seconds: float, address: str) -> bool:
-    """Nobody listens at the address any more."""
+    """Return whether the address refuses connections within this time."""
     host, port = address.split(":")
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -1,5 +1,5 @@
-"""A proxy in front of a broker that changes two of its replies, as brokers that shut down or move give them: to a Metadata
-request one without brokers, to an OffsetFetch request one that says only NOT_COORDINATOR.
+"""A proxy in front of a broker that changes two kinds of replies. A Metadata reply loses its brokers, and an OffsetFetch reply
+becomes NOT_COORDINATOR. A broker replies like this when it shuts down or moves.
 https://kafka.apache.org/protocol.html#protocol_messages
 """
 
@@ -10,11 +10,11 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-METADATA, OFFSET_FETCH = 3, 9  # their numbers among the requests
-# Versions from which arrays and strings have lengths of variable size, and from which one OffsetFetch asks for several groups.
+METADATA, OFFSET_FETCH = 3, 9  # API keys
+# The first flexible version of each request: lengths of arrays and strings are varints.
 FLEXIBLE = {METADATA: 9, OFFSET_FETCH: 6}
-OF_GROUPS = 8
-EMPTY = b"\x01"  # an array of none
+OF_GROUPS = 8  # the first OffsetFetch version that asks for several groups
+EMPTY = b"\x01"  # an empty array
 NO_TAGS = b"\x00"
 NO_THROTTLE = bytes(4)
 NOT_COORDINATOR = struct.pack(">h", 16)
@@ -23,8 +23,8 @@ NOT_COORDINATOR = struct.pack(">h", 16)
 class BrokerProxy:
     """Listens on `port`, talks to `upstream`.
 
-    - `hides`: whether replies to Metadata name no broker.
-    - `refuses`: how many of the next replies to OffsetFetch are NOT_COORDINATOR.
+    - `hides`: whether Metadata replies name no broker.
+    - `refuses`: how many of the next OffsetFetch replies are NOT_COORDINATOR.
     """
 
     def __init__(self, port: int, upstream: int) -> None:
@@ -62,7 +62,7 @@ class BrokerProxy:
         there: asyncio.StreamReader,
         back: asyncio.StreamWriter,
     ) -> None:
-        """Carry requests to the broker and its replies to the client until one of them leaves."""
+        """Forward requests to the broker and replies to the client until either side disconnects."""
         asked: dict[int, bytes] = {}  # Metadata and OffsetFetch requests by their correlation ids
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -104,7 +104,7 @@ class BrokerProxy:
 
 @asynccontextmanager
 async def closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
-    """Close a connection after the block, also when the block is cancelled."""
+    """Close a connection after the block, even when the block is cancelled."""
     try:
         yield
     finally:
@@ -114,25 +114,25 @@ async def closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
 
 
 def without_brokers(reply: bytes) -> bytes:
-    """Return a reply to a Metadata request without its brokers."""
+    """Return a Metadata reply without its brokers."""
     start = end = 4 + 1 + 4  # correlation id, no tags, throttle time
     count, end = _varint(reply, end)
     for _ in range(count - 1):
         end += 4  # id
         host, end = _varint(reply, end)
-        end += host - 1 + 4  # its name, and the port
+        end += host - 1 + 4  # host name and port
         rack, end = _varint(reply, end)
-        end += max(rack - 1, 0) + 1  # and no tags
+        end += max(rack - 1, 0) + 1  # rack and no tags
     return reply[:start] + EMPTY + reply[end:]
 
 
 def refused(version: int, reply: bytes) -> bytes:
-    """Return a reply to an OffsetFetch request that has no offsets and NOT_COORDINATOR."""
+    """Return an OffsetFetch reply with NOT_COORDINATOR and no offsets."""
     head = reply[:4] + NO_TAGS + NO_THROTTLE
     if version < OF_GROUPS:
         return head + EMPTY + NOT_COORDINATOR + NO_TAGS
     at = len(head)
-    _, start = _varint(reply, at)  # the array of groups, of which there is one
+    _, start = _varint(reply, at)  # the array of groups has one item
     length, end = _varint(reply, start)
     name = reply[start : end + length - 1]
     return head + b"\x02" + name + EMPTY + NOT_COORDINATOR + NO_TAGS + NO_TAGS

@@ -1,9 +1,9 @@
-"""Runs a command that ends with its starter: the end of standard input terminates the command.
+"""Runs a command that ends with its parent: the command is terminated when standard input ends.
 
     python -m tests.kafka.child_process java …
 
-The first line of standard output is the process id of the command; its exit code is returned. `ServerProcess` is the side of
-the starter.
+The first line of standard output is the process id of the command. This program exits with the command's exit code.
+`ServerProcess` is the parent's side.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from typing import Self
 from tests.kafka.broker import ROOT, wait_until
 
 GRACE_S = 30.0
-START_S = 180.0  # limit on a busy machine; two or three seconds are usual
+START_S = 180.0  # limit on a busy machine; two or three seconds is usual
 STOP_S = 60.0
 TAIL_CHARS = 3000  # part of a log that an error shows
 
 
 def _outgoing_ports() -> range:
-    """Return the ports from which the kernel takes one for a connection, and for a server that names none."""
+    """Return the ephemeral ports: the kernel assigns them to outgoing connections and to servers that name no port."""
     try:
         first, last = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()
     except OSError:  # not Linux
@@ -45,9 +45,9 @@ PORTS = sorted(range(20_000, 65_536), key=OUTGOING.__contains__)
 
 
 class ServerProcess(ABC):
-    """A server of others that cannot outlive its starter, in a folder that goes with it.
+    """A third-party server that cannot outlive its parent. Its folder is deleted at the end.
 
-    `down` kills it as a crash would, `stop` asks it to end, `up` starts it on its old data.
+    `down` kills it like a crash, `stop` asks it to end, `up` starts it on its old data.
     """
 
     name = ""
@@ -78,7 +78,7 @@ class ServerProcess(ABC):
 
     @abstractmethod
     def _format(self) -> None:
-        """Make what the first start needs."""
+        """Create what the first start needs."""
 
     @abstractmethod
     def _command(self) -> Sequence[str]:
@@ -93,7 +93,7 @@ class ServerProcess(ABC):
         self.wait_until_up()
 
     def launch(self) -> None:
-        """Start the process, without waiting for what it says."""
+        """Start the process without waiting until it answers."""
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 [sys.executable, "-m", "tests.kafka.child_process", *self._command()],
@@ -102,7 +102,7 @@ class ServerProcess(ABC):
                 stderr=log,
                 text=True,
                 cwd=ROOT,
-                start_new_session=True,  # Ctrl-C is for us; the child ends with us
+                start_new_session=True,  # Ctrl-C reaches only this process; the child ends with it
             )
         self.pid = int(self._child.stdout.readline())  # type: ignore[union-attr]
 
@@ -118,7 +118,7 @@ class ServerProcess(ABC):
         self._gone()
 
     def stop(self) -> None:
-        """An orderly shutdown, as in an upgrade."""
+        """Shut down cleanly, as for an upgrade."""
         os.kill(self.pid, self.stop_signal)
         self._gone()
 
@@ -126,9 +126,9 @@ class ServerProcess(ABC):
         if self._child is not None:
             if self.pid:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(self.pid, self.crash_signal)  # its data goes too: no need to be polite
-            else:  # interrupted before it was said; a signal to 0 would be for our whole group
-                self._child.stdin.close()  # type: ignore[union-attr]  # the child ends it then
+                    os.kill(self.pid, self.crash_signal)  # its data is deleted too, so a clean shutdown is not needed
+            else:  # interrupted before the pid was known; a signal to 0 would reach this whole process group
+                self._child.stdin.close()  # type: ignore[union-attr]  # then the child ends the command
             self._gone()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -146,16 +146,16 @@ class ServerProcess(ABC):
 
 
 def free_port() -> int:
-    """Return a port for a server that clients find there again after a restart.
+    """Return a port that a server keeps across restarts.
 
-    While the server is down no connection gets it as its own: it is none of OUTGOING, as long as there are others. No other
-    process of the tests gets it either: this one keeps the UDP port of the same number until it ends.
+    No outgoing connection takes the port while the server is down, because it is not in OUTGOING while other ports are free.
+    No other test process takes it either, because this process holds the UDP port of the same number until it ends.
     """
     for port in PORTS:
         with contextlib.suppress(OSError), socket.socket(type=socket.SOCK_DGRAM) as claim, socket.socket() as probe:
             claim.bind(("127.0.0.1", port))
             probe.bind(("127.0.0.1", port))
-            claim.detach()  # it stays open
+            claim.detach()  # keeps the UDP socket open
             return port
     raise RuntimeError("no port is free")
 
@@ -172,7 +172,7 @@ def _follow(child: subprocess.Popen[bytes]) -> None:
 def main(command: list[str]) -> int:
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     threading.Thread(target=_follow, args=(child,), daemon=True).start()
-    with contextlib.suppress(BrokenPipeError):  # who started us is gone already: our standard input ends, too
+    with contextlib.suppress(BrokenPipeError):  # the parent is gone already, so standard input ends too
         sys.stdout.write(f"{child.pid}\n")
         sys.stdout.flush()
     return child.wait()

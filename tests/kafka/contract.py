@@ -1,5 +1,5 @@
-"""The contract and the promise, seen from outside, on any broker: requests and outcomes pass through a client that is not
-ours, the workers are processes, and nothing is known of them but their topics.
+"""Tests the contract and the promise from outside, on any broker. Requests and outcomes pass through an independent client.
+The workers are processes, and the tests know only their topics.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tests.support.cases import for_each
 
 GROUP = "contract"
 BACKLOG = 64  # requests that keep the windows of two workers full
-FROZEN_S = 10.0  # longer than the sessions of the tests' brokers: its partitions are given to others
-UNHURRIED_S = 120.0  # limit of a request that must not time out, however busy the machine is
+FROZEN_S = 10.0  # longer than the session timeout of the test brokers, so other workers get its partitions
+UNHURRIED_S = 120.0  # deadline of a request that must not time out, even on a busy machine
 SCHEMAS = ROOT / "docs" / "reference" / "schemas"
 HEADER_REUSED = "request_id_reused"
 EVERYTHING: tuple[Scenario, ...] = (*SCENARIOS, *bad_messages())
@@ -37,7 +37,7 @@ StartWorker = Callable[..., WorkerHandle]
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Shared by all workers of a module, as on one machine."""
+    """All workers of a module share this folder, like workers on one machine."""
     return tmp_path_factory.mktemp("workers")
 
 
@@ -48,7 +48,7 @@ def options(broker: Broker, data_dir: Path) -> WorkerConfig:
 
 @pytest.fixture
 def start(options: WorkerConfig) -> Iterator[StartWorker]:
-    """Starts workers, waits until each runs, and leaves none behind."""
+    """Starts workers, waits until each one runs, and stops them all at the end."""
     with ExitStack() as stack:
         workers: list[WorkerHandle] = []
 
@@ -58,14 +58,14 @@ def start(options: WorkerConfig) -> Iterator[StartWorker]:
             return worker.ready()
 
         yield started
-        for worker in workers:  # pytest shows it where the test failed
+        for worker in workers:  # pytest shows the log if the test fails
             sys.stderr.write(f"--- log of {worker.config.name}:\n{worker.log_tail()}\n")
 
 
 @pytest.fixture(scope="module")
 def answered(options: WorkerConfig) -> Answered:
-    """Every scenario through one worker at once; the outcomes by the record's key, which each scenario has for itself. Those
-    that are to time out have a worker of their own: its deadline would be short for the others on a busy machine.
+    """Send all scenarios at once and return the outcomes by record key. Each scenario has a unique key. Scenarios that must
+    time out get a separate worker, because its deadline is too short for the other scenarios on a busy machine.
     """
     by_id: dict[str, list[Seen]] = {}
     for name, timeout_s, times_out in (("hasty", HASTY_S, True), ("scenarios", UNHURRIED_S, False)):
@@ -82,7 +82,7 @@ def answered(options: WorkerConfig) -> Answered:
 
 
 async def _outcomes_of(scenarios: Sequence[Scenario], bootstrap: str) -> dict[str, list[Seen]]:
-    """Those of the scenarios, and all before them."""
+    """Return the outcomes of the scenarios and all earlier outcomes."""
     async with ReferenceClient(bootstrap, GROUP) as client:
         for one in scenarios:
             await client.send(one.topic, one.value, one.key, one.headers)
@@ -95,11 +95,11 @@ def the_outcome(answered: Answered, scenario: Scenario) -> Seen:
 
 
 class ScenarioContract:
-    """One request, one outcome; subclass it with a fixture `broker` that has the topics."""
+    """Each request has one outcome. Subclass it with a fixture `broker` that has the topics."""
 
     @for_each("scenario", EVERYTHING)
     def test_request_has_one_outcome(self, answered: Answered, scenario: Scenario) -> None:
-        """In its topic, with the request's id, key and expected fields."""
+        """The outcome is in its topic, and has the request's id, key and expected fields."""
         seen = the_outcome(answered, scenario)
         assert seen.topic == scenario.outcome, seen.body
         assert seen.key == scenario.key
@@ -114,7 +114,7 @@ class ScenarioContract:
 
     @for_each("scenario", EVERYTHING)
     def test_outcome_has_the_fields_of_the_contract(self, answered: Answered, scenario: Scenario) -> None:
-        """Without secrets and tracebacks."""
+        """The outcome contains no secret and no traceback."""
         seen = the_outcome(answered, scenario)
         assert problems(seen) == []
         assert SECRET.encode() not in seen.value
@@ -124,23 +124,23 @@ class ScenarioContract:
 
     @for_each("scenario", EVERYTHING)
     def test_outcome_matches_the_published_schema(self, answered: Answered, scenario: Scenario) -> None:
-        """Who generates a parser from docs/reference/schemas can read every outcome."""
+        """A parser generated from docs/reference/schemas can read every outcome."""
         seen = the_outcome(answered, scenario)
         schema = json.loads((SCHEMAS / f"{seen.topic}.schema.json").read_text("utf-8"))
         jsonschema_rs.validate(schema, seen.body)
 
     @for_each("scenario", EVERYTHING)
     def test_outcome_has_the_headers_of_its_request(self, answered: Answered, scenario: Scenario) -> None:
-        """In order, also one without a value."""
+        """The headers keep their order, and a header without a value is kept too."""
         carried = [one for one in the_outcome(answered, scenario).headers if one in scenario.headers]
         assert tuple(carried) == scenario.headers
 
 
 class PromiseContract:
-    """One request, one outcome, whatever happens to the workers and the broker."""
+    """Each request has one outcome, whatever happens to the workers and the broker."""
 
     async def test_duplicate_request_gets_the_first_outcome(self, broker: Broker, start: StartWorker) -> None:
-        """Byte for byte, after the first, while it is in flight, with any payload, and from another worker."""
+        """The bytes are equal after the first outcome, while it is in flight, for another payload, and from another worker."""
         first = start("first")
         async with ReferenceClient(broker.bootstrap, GROUP) as client:
             for _ in range(2):  # both in flight at once
@@ -156,7 +156,7 @@ class PromiseContract:
         assert [one.key for one in reused] == [b"other partition, maybe"]
 
     async def test_duplicate_of_a_failed_request_gets_the_failure(self, broker: Broker, start: StartWorker) -> None:
-        """Also when it is corrected."""
+        """A corrected payload under the same id also gets the failure."""
         start()
         async with ReferenceClient(broker.bootstrap, GROUP) as client:
             await client.send(SEARCH, {"request_id": "failed", "query": ""}, b"failed")
@@ -167,7 +167,7 @@ class PromiseContract:
         assert seen[0].value == seen[1].value
 
     async def test_oversized_outcome_becomes_a_failure(self, broker: Broker, start: StartWorker) -> None:
-        """Without metadata; the next request is answered."""
+        """The failure has no metadata, and the next request is answered."""
         start()
         async with ReferenceClient(broker.bootstrap, GROUP) as client:
             metadata = {"tenant": "x" * 600_000}
@@ -180,7 +180,7 @@ class PromiseContract:
         assert found["behind it"][0].topic == SEARCHED
 
     async def test_outcomes_of_one_key_keep_the_order(self, broker: Broker, start: StartWorker) -> None:
-        """Although later ones are computed sooner."""
+        """The outcomes keep the order even if a later request is computed sooner."""
         start(concurrency=32)
         ids = [f"order-{number:02}" for number in range(40)]
         async with ReferenceClient(broker.bootstrap, GROUP) as client:
@@ -196,7 +196,7 @@ class PromiseContract:
     async def test_slow_request_does_not_block_its_partition(
         self, broker: Broker, start: StartWorker, tmp_path: Path
     ) -> None:
-        """Nothing is committed past it."""
+        """No offset past the slow request is committed."""
         start(timeout_s=UNHURRIED_S)
         done = tmp_path / "done"
         async with ReferenceClient(broker.bootstrap, GROUP) as client:
@@ -210,7 +210,7 @@ class PromiseContract:
             assert len((await client.settled())["slow"]) == 1
 
     async def test_stopped_worker_finishes_running_requests(self, broker: Broker, start: StartWorker) -> None:
-        """They are committed, and the next worker does not repeat them."""
+        """The finished requests are committed, and the next worker does not repeat them."""
         leaving = start("leaving", concurrency=4)
         ids = [f"drain-{number}" for number in range(360)]  # 18 s of work
         async with ReferenceClient(broker.bootstrap, GROUP) as client:
@@ -225,7 +225,7 @@ class PromiseContract:
         assert _answered_by(found, ids) == {"leaving", "next"}
 
     async def test_worker_waits_for_unreachable_brokers(self, broker: Broker, start: StartWorker) -> None:
-        """Requests under way while the broker is gone: the worker lives, and each is answered, never in two ways."""
+        """The broker goes away during requests. The worker stays up, every request is answered, and no answers contradict."""
         worker = start(concurrency=8)
         ids = [f"away-{number}" for number in range(200)]
         async with ReferenceClient(broker.bootstrap, GROUP) as client:
@@ -256,7 +256,7 @@ class PromiseContract:
 
     @pytest.mark.parametrize("frozen", [False, True], ids=["running", "frozen for a while"])
     async def test_reassigned_partitions_are_read(self, broker: Broker, start: StartWorker, frozen: bool) -> None:
-        """A worker with a full window pauses its partitions. Another joins, takes some, and leaves: the first continues."""
+        """A worker with a full window pauses its partitions. A second worker takes some and leaves. The first continues."""
         stays = start("stays", concurrency=8)
         backlog = [f"backlog-{frozen}-{number}" for number in range(BACKLOG)]
         later = [f"later-{frozen}-{number}" for number in range(180)]
@@ -276,7 +276,7 @@ class PromiseContract:
 
 
 def requests(ids: Sequence[str], text: str = "@sleep=0.1") -> list[tuple[str, object, bytes]]:
-    """In turns for both stages: Kafka may well give all partitions of one topic to one worker."""
+    """Alternate between both stages, because Kafka may assign all partitions of one topic to one worker."""
     bodies = {SEARCH: {"query": text}, ANSWER: {"question": text}}
     topics = [REQUESTS[position % 2] for position in range(len(ids))]
     return [
@@ -287,7 +287,7 @@ def requests(ids: Sequence[str], text: str = "@sleep=0.1") -> list[tuple[str, ob
 async def asked_until_answered_by(
     names: set[str], client: ReferenceClient, ids: list[str], prefix: str = "moving"
 ) -> list[str]:
-    """Ask for all partitions again and again, until each of these workers has answered; what was asked, `ids` before it."""
+    """Send requests to all partitions until each of these workers has answered. Return `ids` plus the new ids."""
     async with asyncio.timeout(120):
         while not names <= _answered_by(await client.outcomes(), ids):
             now = [f"{prefix}-{number}" for number in range(len(ids), len(ids) + 2 * PARTITIONS)]
@@ -298,7 +298,7 @@ async def asked_until_answered_by(
 
 
 async def _kept_busy_until_answered_by(name: str, client: ReferenceClient, ids: list[str]) -> list[str]:
-    """Ask for more, each 3 s long, where the other workers are nearly done before this one has joined; what was asked."""
+    """Send more 3 s requests when the other workers are nearly done before this worker has joined. Return all ids."""
     async with asyncio.timeout(120):
         while name not in _answered_by(found := await client.outcomes(), ids):
             if sum(id_ not in found for id_ in ids) < BACKLOG // 2:
@@ -316,7 +316,7 @@ async def answered_at_least(client: ReferenceClient, ids: Sequence[str], count: 
 
 
 def _answered_by(found: Mapping[str, Sequence[Seen]], ids: Sequence[str]) -> set[str]:
-    """Return the names of the workers that computed these: stages.py puts them into results."""
+    """Return the names of the workers that computed these outcomes. stages.py writes them into the results."""
     bodies = [one.body for name in ids for one in found.get(name, ())]
     return {hit["source"] for body in bodies for hit in body.get("hits", ())} | {
         body["answer"].split()[1] for body in bodies if "answer" in body
@@ -324,6 +324,6 @@ def _answered_by(found: Mapping[str, Sequence[Seen]], ids: Sequence[str]) -> set
 
 
 def check_none_lost(found: Mapping[str, Sequence[Seen]], ids: Sequence[str]) -> None:
-    """Each has an outcome, and no two outcomes of one differ: at least once is the delivery, once is the answer."""
+    """Each request has an outcome, and repeated outcomes of a request are equal: delivery is at least once."""
     assert [name for name in ids if not found.get(name)] == []
     assert [name for name in ids if len({(one.topic, one.value, one.key) for one in found[name]}) > 1] == []

@@ -1,4 +1,4 @@
-"""Named points of the worker's loop, patched in from outside: the worker itself has no test code."""
+"""Named points of the worker's loop. They are patched in from outside, so the worker contains no test code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Point = Literal[
     "in_rebalance",
     "in_shutdown",
 ]
-At = Callable[[Point], object]  # called on whichever thread passes the point
+At = Callable[[Point], object]  # runs on the thread that passes the point
 
 
 def _nothing(*args: Any, **options: Any) -> None:
@@ -34,7 +34,7 @@ def _nothing(*args: Any, **options: Any) -> None:
 
 @contextmanager
 def crash_points(at: At) -> Iterator[None]:
-    """Inside the context every new worker calls `at` with the points that it passes."""
+    """Every new worker inside the context calls `at` with each point that it passes."""
 
     def polled(thread: Any) -> None:
         on_requests = thread._on_requests
@@ -66,7 +66,7 @@ def crash_points(at: At) -> Iterator[None]:
 
 
 def _around_put(store_type: type[IOutcomeStore], at: At) -> AbstractContextManager[Any]:
-    """Patch a store with the points before and after an outcome is stored."""
+    """Patch a store: `at` is called before and after an outcome is stored."""
     put = store_type.put_if_absent
 
     async def patched(store: IOutcomeStore, outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -81,7 +81,7 @@ def _around_put(store_type: type[IOutcomeStore], at: At) -> AbstractContextManag
 def around(
     owner: type, name: str, before: Callable[..., object] = _nothing, after: Callable[..., object] = _nothing
 ) -> AbstractContextManager[Any]:
-    """Patch a method with a call before or after it."""
+    """Patch a method to call `before` and `after` it."""
     method = getattr(owner, name)
 
     def wrapped(*args: Any, **options: Any) -> Any:

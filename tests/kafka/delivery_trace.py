@@ -1,7 +1,7 @@
-"""Writes the way of each request through a worker to a file: read, delivery report of its outcome, commit.
+"""Writes the path of each request through a worker to a file: the read, the delivery report of its outcome, and the commit.
 
-Each line names a position as `topic/partition/offset`, so that the lines about one partition can be found in all files. The
-worker itself has no test code: its methods are patched from outside.
+Each line names a position as `topic/partition/offset`, so a search finds the lines about one partition in all files. The
+worker's methods are patched from outside, so the worker contains no test code.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def trace_files(folder: Path) -> list[Path]:
 
 @contextmanager
 def delivery_trace(file: Path) -> Iterator[None]:
-    """Inside the context every worker writes what it reads, produces and commits to the file."""
+    """Every worker inside the context logs its reads, delivery reports and commits to the file."""
     handler = logging.FileHandler(file, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.addHandler(handler)
@@ -79,8 +79,8 @@ def _log_read(_: ConsumerThread, messages: Sequence[Message]) -> None:
 
 
 def _log_report(_: ProducerPump, on_delivery: Any, error: KafkaError | None, message: Message) -> None:
-    """`on_delivery` is a partial of the scheduler's method with the request as its first argument. An outcome whose position
-    has no offset was not confirmed by the brokers: librdkafka inferred that it is written.
+    """`on_delivery` is a partial of the scheduler's method, and its first argument is the request. If the position has no
+    offset, the brokers did not confirm the outcome: librdkafka inferred that it is written.
     """
     request: InFlightRequest = on_delivery.args[0]
     record = request.record

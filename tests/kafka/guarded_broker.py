@@ -1,6 +1,6 @@
-"""A real Kafka that asks who is there and what they may do: users log in with SASL PLAIN, and ACLs decide.
+"""A real Kafka broker with authentication and authorization: users log in with SASL PLAIN, and ACLs restrict them.
 
-The tests themselves come in by the door without a login, whose nameless user may do everything.
+The tests use the listener without a login. Its anonymous user is a super user.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names them without exporting them
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the module defines them but does not export them
     AclBinding,
     AclBindingFilter,
     AclOperation,
@@ -26,14 +26,14 @@ USERS = ("rag-worker", "gateway", "stranger")
 MECHANISM = "PLAIN"
 
 
-_ANY_NAME: Any = None  # what its types do not know
+_ANY_NAME: Any = None  # None matches any name, which the type stubs do not allow
 _EVERY_ACL = AclBindingFilter(
     ResourceType.ANY, _ANY_NAME, ResourcePatternType.ANY, _ANY_NAME, _ANY_NAME, AclOperation.ANY, AclPermissionType.ANY
 )
 
 
 class GuardedBroker(RealBroker):
-    """`bootstrap` is the tests' own door, `guarded` the one where users log in with `login`."""
+    """`bootstrap` is the listener of the tests. `guarded` is the listener where users log in with `login`."""
 
     def __init__(self, topics: Mapping[str, int] | None = None) -> None:
         super().__init__(topics)
@@ -42,7 +42,7 @@ class GuardedBroker(RealBroker):
 
     @staticmethod
     def login(user: str) -> dict[str, str]:
-        """Return what belongs into KAFKA_CONFIG."""
+        """Return the user's settings for KAFKA_CONFIG."""
         return {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": MECHANISM,
@@ -51,11 +51,11 @@ class GuardedBroker(RealBroker):
         }
 
     def allow(self, user: str, operation: str, kind: str, name: str) -> None:
-        """As `kafka-acls.sh --add` does: `kind` is topic, group or cluster. It holds when this returns."""
+        """Like `kafka-acls.sh --add`. `kind` is topic, group or cluster. The ACL is in effect when this returns."""
         add_acl(self._admin(), f"User:{user}", operation, kind, name)
 
     def forget_rights(self) -> None:
-        """From now on nobody may do anything."""
+        """Delete all ACLs, so that no user may do anything."""
         admin = self._admin()
         for future in admin.delete_acls([_EVERY_ACL], request_timeout=CALL_S).values():
             future.result(CALL_S)
@@ -83,7 +83,7 @@ class GuardedBroker(RealBroker):
 
 
 def add_acl(admin: AdminClient, principal: str, operation: str, kind: str, name: str) -> None:
-    """It holds when this returns."""
+    """The ACL is in effect when this returns."""
     binding = _binding(principal, operation, kind, name)
     for future in admin.create_acls([binding], request_timeout=CALL_S).values():
         future.result(CALL_S)
@@ -103,6 +103,6 @@ def _binding(principal: str, operation: str, kind: str, name: str) -> AclBinding
 
 
 def _operation(name: str) -> AclOperation:
-    """By the name that Kafka's own tool takes, as in `DescribeConfigs`."""
+    """Return the operation for a name of Kafka's own tool, for example `DescribeConfigs`."""
     plain = name.replace("_", "").upper()
     return next(operation for operation in AclOperation if operation.name.replace("_", "") == plain)

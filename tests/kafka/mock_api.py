@@ -1,8 +1,8 @@
-"""librdkafka's mock cluster through its public C functions: a broker inside the wheel, no Java, no download.
+"""librdkafka's mock cluster through its public C functions. The broker is part of the wheel: it needs no Java and no download.
 
 Only the C functions can choose the partitions of a topic, shorten the first join of a group and take the broker down.
-They are called on the very library that confluent_kafka has loaded. The API is experimental, so everything that can be
-missing in another version is looked up once, here, and `load` says so.
+They are called on the library that confluent_kafka has loaded. The API is experimental, so `load` looks up every function
+once and reports a missing one.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ PRODUCER = 0  # rd_kafka_type_t
 CONF_OK = 0
 ALL_BROKERS = -1
 PRODUCE = 0  # ApiKey of the protocol
-JOIN_DELAY_MS = 50  # librdkafka's own is 3 s
-SESSION_MS = 3000  # a member that was killed has lost its partitions after it; librdkafka's own is 30 s
-HEARTBEAT_MS = 100  # interval of the consumer protocol; it decides how soon a member hears of a new assignment
+JOIN_DELAY_MS = 50  # librdkafka's default is 3 s
+SESSION_MS = 3000  # a killed member loses its partitions after this time; librdkafka's default is 30 s
+HEARTBEAT_MS = 100  # of the consumer protocol; decides how soon a member learns of a new assignment
 ERROR_BYTES = 512
 CALL_S = 60.0
 
@@ -46,12 +46,12 @@ _FUNCTIONS: Mapping[str, tuple[type | None, tuple[type, ...]]] = {
 }
 
 
-class MockUnavailable(Exception):  # noqa: N818  it says what is so
+class MockUnavailable(Exception):  # noqa: N818  the name states a fact
     """This build of confluent-kafka does not offer the functions of the mock cluster."""
 
 
 def library() -> Path:
-    """Return the file of librdkafka that the installed wheel brought."""
+    """Return the librdkafka file of the installed wheel. Raises MockUnavailable."""
     for file in metadata.files("confluent-kafka") or ():
         if file.name.startswith("librdkafka") and (".so" in file.name or file.suffix in (".dylib", ".dll")):
             return Path(str(file.locate()))
@@ -59,8 +59,8 @@ def library() -> Path:
 
 
 def load() -> ctypes.CDLL:
-    """Return the library with its functions typed. Raises MockUnavailable."""
-    import confluent_kafka  # noqa: F401  loads what librdkafka itself needs
+    """Return the library with typed functions. Raises MockUnavailable."""
+    import confluent_kafka  # noqa: F401  loads the libraries that librdkafka needs
 
     try:
         loaded = ctypes.CDLL(str(library()))
@@ -73,7 +73,7 @@ def load() -> ctypes.CDLL:
 
 
 class CMockCluster:
-    """One mock cluster in this process; gone with `close`."""
+    """One mock cluster in this process. `close` destroys it."""
 
     def __init__(self, brokers: int = 1) -> None:
         self._c = load()
@@ -87,7 +87,7 @@ class CMockCluster:
         self.bootstrap = str(self._c.rd_kafka_mock_cluster_bootstraps(self._cluster).decode())
 
     def _new_handle(self) -> int:
-        """Return a client that the cluster belongs to; it talks to nobody, since it has no address."""
+        """Return the client that owns the cluster. It has no address, so it connects to no broker."""
         conf, error = self._c.rd_kafka_conf_new(), ctypes.create_string_buffer(ERROR_BYTES)
         if self._c.rd_kafka_conf_set(conf, b"log_level", b"0", error, ERROR_BYTES) != CONF_OK:
             raise MockUnavailable(error.value.decode())
@@ -111,7 +111,7 @@ class CMockCluster:
         self._check(self._c.rd_kafka_mock_broker_set_rtt(self._cluster, ALL_BROKERS, delay_ms))
 
     def refuse_next_produce(self, code: int) -> None:
-        """Answer the next produce request, of whichever client, with an error of the protocol and write nothing."""
+        """Answer the next produce request of any client with this protocol error, and write nothing."""
         self._c.rd_kafka_mock_push_request_errors_array(self._cluster, PRODUCE, 1, (_INT * 1)(code))
 
     def _check(self, code: int) -> None:
@@ -124,7 +124,7 @@ class CMockCluster:
 
 
 class PlainMockCluster:
-    """The fallback, by a setting of a producer: no choice of partitions (four each), a first join of 3 s, always up."""
+    """The fallback, enabled by a producer setting. Topics have four partitions, a first join takes 3 s, and it is always up."""
 
     partitions = 4
 
@@ -138,7 +138,7 @@ class PlainMockCluster:
     def create_topic(self, name: str, partitions: int) -> None:
         if partitions != self.partitions:
             raise RuntimeError(f"the plain mock cluster makes {self.partitions} partitions a topic, not {partitions}")
-        self._producer.list_topics(name, timeout=CALL_S)  # asking makes it
+        self._producer.list_topics(name, timeout=CALL_S)  # the metadata request creates the topic
 
     def down(self) -> None:
         raise RuntimeError("the plain mock cluster cannot be taken down")

@@ -1,9 +1,9 @@
-"""A mock cluster as a process of its own, with an endpoint file, so that many processes can use it.
+"""A mock cluster in a separate process, with an endpoint file, so that many processes can use it.
 
     python -m tests.kafka.mock_cluster --endpoint FILE --topic rag_search_request=12
 
-It takes commands as lines (`topic NAME PARTITIONS`, `down`, `up`, `delay MS`, `refuse CODE`) and answers each with `ok` or why
-not. It ends with its standard input: whoever started it cannot leave it behind, not even by being killed.
+It takes commands as lines (`topic NAME PARTITIONS`, `down`, `up`, `delay MS`, `refuse CODE`) and answers each with `ok` or the
+reason of the failure. It ends when its standard input ends, so it never outlives its parent, even if the parent is killed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AnyMock = CMockCluster | PlainMockCluster
 
 
 class MockCluster:
-    """The Broker of the quick suites. `client` holds what the mock wants: it never wakes a waiting fetch."""
+    """The Broker of the quick suites. `client` keeps fetch waits short, because the mock never wakes a waiting fetch."""
 
     name = "mock"
     client: Mapping[str, str | int] = {
@@ -85,7 +85,7 @@ class MockCluster:
         self._command(f"delay {delay_ms}")
 
     def refuse_next_produce(self, code: int) -> None:
-        """Answer the next produce request, of whichever client, with this KafkaError code and write nothing."""
+        """Answer the next produce request of any client with this KafkaError code, and write nothing."""
         self._command(f"refuse {code}")
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class MockCluster:
 
 
 def read_endpoint(file: Path) -> str:
-    """The address in an endpoint file, for a process that did not start the broker. Raises RuntimeError when it is gone."""
+    """Return the address in an endpoint file. Any process may call it. Raises RuntimeError if the broker is gone."""
     try:
         endpoint = json.loads(file.read_text("utf-8"))
         os.kill(int(endpoint["pid"]), 0)
@@ -126,7 +126,7 @@ def read_endpoint(file: Path) -> str:
 
 
 def _write_endpoint(file: Path, bootstrap: str) -> None:
-    """Whole or not at all: a reader that polls for the file never sees half of it."""
+    """Write the file atomically, so that a process that polls for it never reads half of it."""
     half = file.with_suffix(".tmp")
     half.write_text(json.dumps({"pid": os.getpid(), "bootstrap": bootstrap}), "utf-8")
     half.replace(file)

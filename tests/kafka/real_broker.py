@@ -1,9 +1,9 @@
-"""A real Apache Kafka 4 in KRaft mode: one node, on loopback, in a temporary folder that goes with it.
+"""A real Apache Kafka 4 in KRaft mode: one node on loopback, in a temporary folder that is deleted at the end.
 
     python -m tests.kafka.real_broker --port 9092 --topic rag_search_request=12     # by hand, until Ctrl-C
     python -m tests.kafka.real_broker --archive     # write the archive of classes beside the jars
 
-The jars and the archive come from `make kafka-jars`. The broker is a child that cannot outlive its starter, see child.py.
+`make kafka-jars` provides the jars and the archive. The broker is a child that cannot outlive its parent, see child_process.py.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tests.kafka.broker import ROOT, wait_until
 from tests.kafka.child_process import START_S, TAIL_CHARS, ServerProcess, free_port
 
 JARS = ROOT / "build" / "kafka"
-ARCHIVE = "classes.jsa"  # file beside the jars; Java goes without it where it does not fit
+ARCHIVE = "classes.jsa"  # file beside the jars; Java ignores it if it does not match
 CLUSTER_ID = "bGxtLXBsYXRmb3JtLXRlcw"  # any 16 bytes in base64
 CALL_S = 60.0
 QUICK_START: tuple[str, ...] = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-# Options for benchmarks: slower to start, compiles fully.
+# Options for benchmarks: Java starts more slowly and compiles fully.
 FAST: tuple[str, ...] = ("-Xms512m", "-Xmx1g", "-XX:+UseG1GC")
-_formatted: dict[int, Mapping[str, bytes]] = {}  # files of an empty storage, by node id
+_formatted: dict[int, Mapping[str, bytes]] = {}  # files of a formatted, empty log directory, by node id
 _LOGGER = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
 
 
@@ -43,7 +43,7 @@ class RealBroker(ServerProcess):
     name = "kafka"
     node_id = 1
     client: Mapping[str, str | int] = MappingProxyType({"group.protocol": "consumer"})  # KIP-848: quick joins
-    extra: Mapping[str, object] = {}  # settings of the broker, for a subclass
+    extra: Mapping[str, object] = {}  # broker settings that a subclass adds
     replicas = 1
 
     def __init__(
@@ -68,7 +68,7 @@ class RealBroker(ServerProcess):
             wait_until(self._coordinates_groups, "a coordinator of groups", START_S)
 
     def _coordinates_groups(self) -> bool:
-        """The first request about a group makes a topic of Kafka's own, which takes a busy machine seconds."""
+        """The first request about a group creates an internal topic of Kafka, which takes seconds on a busy machine."""
         reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "nobody", "log_level": 0})
         try:
             reader.committed([TopicPartition(next(iter(self._topics)), 0)], timeout=CALL_S)
@@ -91,7 +91,7 @@ class RealBroker(ServerProcess):
         return self._java("kafka.Kafka", str(self._properties))
 
     def _answers(self) -> bool:
-        """It listens, and its one node has registered, so that topics can be made."""
+        """Return whether the broker listens and its node has registered. Only then can topics be created."""
         with socket.socket() as knock:
             if knock.connect_ex(("127.0.0.1", self._port)):
                 return False
@@ -101,7 +101,7 @@ class RealBroker(ServerProcess):
 
     @staticmethod
     def _leads(admin: AdminClient, topics: Mapping[str, int]) -> bool:
-        """Each partition answers for itself: metadata name a leader before the leader knows."""
+        """Ask the leader of each partition, because metadata names a leader before the leader knows."""
         partitions = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
         latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = admin.list_offsets(dict.fromkeys(partitions, latest), request_timeout=CALL_S)
@@ -122,7 +122,7 @@ class RealBroker(ServerProcess):
         return self._folder / "data"
 
     def _format(self) -> None:
-        """Kafka's tool for it is a Java of its own, so each process runs it once for a node id."""
+        """Kafka's storage tool starts a separate JVM, so each test process runs it once per node id."""
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in self._settings().items()), "utf-8")
         if files := _formatted.get(self.node_id):
             self._data.mkdir()
@@ -146,7 +146,7 @@ class RealBroker(ServerProcess):
         return [java, *self._jvm, *shared, *_LOGGER, "-cp", str(self._jars / "*"), *arguments]
 
     def _settings(self) -> dict[str, object]:
-        """Return what a single node needs, and the groups of KIP-848 as quick as tests want them (Kafka: 5 s and 45 s)."""
+        """Return settings of a single node with short KIP-848 heartbeats and sessions (Kafka's defaults: 5 s and 45 s)."""
         return {
             "process.roles": "broker,controller",
             "node.id": self.node_id,
@@ -179,7 +179,7 @@ class RealBroker(ServerProcess):
 
 
 def write_archive() -> None:
-    """Start a broker, make a topic and end it in an orderly way: Java then writes the classes that it has loaded."""
+    """Start a broker, create a topic and stop the broker cleanly. Java then writes the loaded classes to the archive."""
     archive = JARS / ARCHIVE
     archive.unlink(missing_ok=True)
     unfinished = archive.with_suffix(".tmp")
@@ -197,7 +197,7 @@ def main() -> None:
     if options.archive:
         write_archive()
         return
-    signal.signal(signal.SIGTERM, _interrupted)  # as `kill` or a supervisor ends it: the broker and its data go with us
+    signal.signal(signal.SIGTERM, _interrupted)  # `kill` and supervisors send it; the broker is removed
     topics = {name: int(count or 1) for name, _, count in (topic.partition("=") for topic in options.topic)}
     with contextlib.suppress(KeyboardInterrupt), RealBroker(topics, port=options.port) as broker:
         sys.stdout.write(f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap}\n")
@@ -209,7 +209,7 @@ def main() -> None:
 def _interrupted(_number: int, _frame: object) -> NoReturn:
     signal.signal(
         signal.SIGTERM, signal.SIG_IGN
-    )  # the tidying is not interrupted: `make` passes on what its shell got too
+    )  # a second SIGTERM must not interrupt the cleanup: `make` forwards the signal that its shell got too
     raise KeyboardInterrupt
 
 

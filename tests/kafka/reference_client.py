@@ -1,6 +1,6 @@
-"""A client of the contract that shares no code with the worker: aiokafka, and the terms of the contract.
+"""A client of the contract that shares no code with the worker. It uses aiokafka and the terms of the contract.
 
-A group is done when every offset of the request topics is committed: outcomes are written before that.
+A group is done when every offset of the request topics is committed, because outcomes are written before the commit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOPICS: Mapping[str, int] = dict.fromkeys((*REQUESTS, *OUTCOMES), PARTITIONS)
 
 SETTLE_S = 120.0
 POLL_S = 0.05
-MOCK_WAIT_MS = 20  # the mock never wakes a fetch that waits
+MOCK_WAIT_MS = 20  # the mock never wakes a waiting fetch
 FETCH_BYTES = 4_000_000
 
 
@@ -56,14 +56,14 @@ class Seen:
 
 
 class ReferenceClient:
-    """An independent producer and consumer. Inside `with` it reads each outcome once, however often it is asked for them."""
+    """An independent producer and consumer. Inside `async with` it reads each outcome from the broker only once."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self._bootstrap, self._group = bootstrap, group
         self._reader: _OutcomeReader | None = None
 
     async def __aenter__(self) -> Self:
-        """Start the producer, which only sending needs."""
+        """Start the producer. Only sending needs it."""
         self._producer = AIOKafkaProducer(
             bootstrap_servers=self._bootstrap,
             acks="all",
@@ -91,13 +91,13 @@ class ReferenceClient:
         headers: Iterable[tuple[str, bytes | None]] = (),
         partition: int | None = None,
     ) -> Sent:
-        """Send a request and wait for its delivery: bytes and None (a tombstone) unchanged, anything else as JSON."""
+        """Send a request and wait for its delivery. Bytes and None (a tombstone) are sent unchanged, other values as JSON."""
         raw = value if value is None or isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
         done = await self._producer.send_and_wait(topic, raw, key=key, headers=list(headers), partition=partition)
         return Sent(topic, done.partition, done.offset)
 
     async def send_all(self, requests: Iterable[tuple[str, object, bytes | None]]) -> None:
-        """Send many in batches, in order for each partition."""
+        """Send many requests in batches. Each partition keeps the order."""
         waiting = [
             await self._producer.send(topic, json.dumps(value).encode(), key=key) for topic, value, key in requests
         ]
@@ -142,8 +142,8 @@ class ReferenceClient:
 
     @staticmethod
     async def _lag(consumer: AIOKafkaConsumer, topics: Iterable[str], known: dict[TopicPartition, int]) -> int:
-        """`known`: offsets that an earlier call has seen as committed. Each partition costs a request, so only those are asked
-        for that were behind.
+        """`known`: committed offsets from an earlier call. Each partition costs a request, so this asks only for partitions
+        that were behind.
         """
         partitions = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
         ends = {partition: end for partition, end in (await consumer.end_offsets(partitions)).items() if end}
@@ -155,7 +155,7 @@ class ReferenceClient:
         return sum(end - known[partition] for partition, end in ends.items())
 
     async def outcomes(self) -> dict[str, list[Seen]]:
-        """Return the current outcomes by request id, in the order of their topics."""
+        """Return the current outcomes by request id, in the order of the records in their topics."""
         if self._reader is not None:
             return await self._reader.read()
         reader = _OutcomeReader(lambda: self._consumer(None))
@@ -176,11 +176,11 @@ class ReferenceClient:
 
 
 class _OutcomeReader:
-    """Reads the topics of outcomes from their beginning, and then what has come since the last time."""
+    """Reads the outcome topics from the beginning. Later calls read only new outcomes."""
 
     def __init__(self, make_consumer: Callable[[], AIOKafkaConsumer]) -> None:
         self._make_consumer = make_consumer
-        self._consumer: AIOKafkaConsumer | None = None  # made by the first read
+        self._consumer: AIOKafkaConsumer | None = None  # the first read creates it
         self._partitions = [TopicPartition(topic, number) for topic in OUTCOMES for number in range(PARTITIONS)]
         self._found: dict[str, list[Seen]] = {}
 
@@ -198,7 +198,7 @@ class _OutcomeReader:
             while any([await consumer.position(position) < end for position, end in behind.items()]):
                 for records in (await consumer.getmany(timeout_ms=100)).values():
                     self._keep(records)
-            consumer.pause(*behind)  # otherwise it would fetch while nobody reads
+            consumer.pause(*behind)  # otherwise the consumer would fetch between the reads
         return {name: list(seen) for name, seen in self._found.items()}
 
     def _keep(self, records: Iterable[ConsumerRecord[bytes, bytes]]) -> None:

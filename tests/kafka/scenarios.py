@@ -1,4 +1,4 @@
-"""Requests, and what each must come to: the contract's own examples, each error code, each case of hostile bytes."""
+"""Requests and their expected outcomes: the contract's examples, each error code, and each case of hostile bytes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.kafka.reference_client import ANSWER, ANSWERED, FAILED, SEARCH, SEARC
 SECURITY = ROOT / "tests" / "security"
 BAD_MESSAGES = (SECURITY / "bad_kafka_messages.jsonl", SECURITY / "kafka_messages.jsonl")
 MAX_MESSAGE_BYTES = 700_000  # RAG_MAX_MESSAGE_BYTES of the workers here
-HASTY_S = 1.0  # the deadline of requests that are to time out
-LARGE, TOO_LARGE = 600_000, 800_000  # above the 512 KB of the contract's advice, above the setting
+HASTY_S = 1.0  # the deadline of requests that must time out
+LARGE, TOO_LARGE = 600_000, 800_000  # above the 512 KB that the contract advises; above MAX_MESSAGE_BYTES
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`expected` are fields of the outcome's body; `id` is its request id, None where the bytes show none."""
+    """`expected`: fields of the outcome's body. `id`: its request id, or None if the bytes contain no id."""
 
     name: str
     topic: str
-    value: object  # bytes and None as they are, anything else as JSON
+    value: object  # bytes and None are sent unchanged, other values as JSON
     outcome: str  # topic
     id: str | None
     key: bytes | None = None
@@ -39,7 +39,7 @@ class Scenario:
 
 
 def bad_messages() -> Iterator[Scenario]:
-    """Yield the cases of the files. A key of its own finds the outcome of bytes that show no id."""
+    """Yield the cases of the files. If the bytes contain no id, the unique key identifies the outcome."""
     for line in (line for file in BAD_MESSAGES for line in file.read_text("utf-8").splitlines()):
         case = json.loads(line)
         expect = case["expect"]
@@ -75,7 +75,7 @@ def _answer(name: str, question: object = "what is a sample?", **more: Any) -> d
 
 
 def good_requests() -> Iterator[Scenario]:
-    """What the contract shows, and what it allows."""
+    """Yield the contract's examples and other valid requests."""
     metadata = {"tenant": "acme", "user": "uid-123", "nested": {"a": [1, 2.5, None, "äöü 漢字 🙂"]}}
     echo = {"trace_id": "trace-abc", "metadata": metadata}
     yield Scenario(
@@ -113,7 +113,7 @@ def good_requests() -> Iterator[Scenario]:
 
 
 def failing_requests() -> Iterator[Scenario]:
-    """Each code, by what causes it; `recoverable` where the same request may succeed another time."""
+    """Yield a request for each cause of each error code. `recoverable`: the same request may succeed later."""
     causes = {
         "embedding": ("embedding_failed", True),
         "embedding_config": ("embedding_failed", False),

@@ -1,6 +1,6 @@
-"""A real Kafka with the listeners of deploy/kafka: client certificates at one, SCRAM over TLS at the other, and ACLs.
+"""A real Kafka broker with ACLs and the listeners of deploy/kafka: one takes client certificates, one takes SCRAM over TLS.
 
-Its host is localhost, and 127.0.0.1 is a name that its certificate does not have. The tests' own listener has no login.
+Its certificate names localhost and does not name 127.0.0.1. The tests' own listener has no login.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 
-from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion  # type: ignore[attr-defined]  # it names them without exporting them
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion  # type: ignore[attr-defined]  # the module defines them but does not export them
 from tests.kafka.broker import ROOT
 from tests.kafka.child_process import free_port
 from tests.kafka.guarded_broker import add_acl
@@ -20,12 +20,12 @@ HOST = "localhost"
 DOCUMENTED_HOST = "kafka.example.org"
 USER, PASSWORD, KEY_PASSWORD = "rag-worker", "a password of the tests", "another of the key"
 MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
-ITERATIONS = 4096  # the smallest number that Kafka takes
+ITERATIONS = 4096  # the smallest number that Kafka accepts
 _PLAIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
 
 
 class SecureBroker(RealBroker):
-    """`ssl_port` and `sasl_port`: those that the documented listeners have here. `tls`: the folder of certificates.sh."""
+    """`ssl_port`, `sasl_port`: the ports of the documented listeners in this test. `tls`: the folder of certificates.sh."""
 
     def __init__(self, topics: Mapping[str, int] | None = None) -> None:
         super().__init__(topics)
@@ -36,7 +36,7 @@ class SecureBroker(RealBroker):
     def up(self) -> None:
         super().up()
         admin = self._admin()
-        for mechanism in MECHANISMS.values():  # a request may change a user once
+        for mechanism in MECHANISMS.values():  # one request may change a user only once
             change = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, ITERATIONS), PASSWORD.encode())
             for future in admin.alter_user_scram_credentials([change], request_timeout=CALL_S).values():
                 future.result(CALL_S)
@@ -45,7 +45,7 @@ class SecureBroker(RealBroker):
         add_acl(self._admin(), f"User:{USER}", operation, kind, name)
 
     def adapt(self, text: str) -> str:
-        """Return a documented file with the host, ports and folders of this test."""
+        """Replace the host, ports and folders of a documented file with the values of this test."""
         return (
             text.replace(f"{DOCUMENTED_HOST}:9093", f"{HOST}:{self.ssl_port}")
             .replace(f"{DOCUMENTED_HOST}:9094", f"{HOST}:{self.sasl_port}")
@@ -57,7 +57,7 @@ class SecureBroker(RealBroker):
         )
 
     def make_certificates(self) -> None:
-        """Those of the broker, and those of another CA, which it does not know."""
+        """Make the broker's certificates and certificates of another CA, which the broker does not trust."""
         for folder in (self.tls, self.other_tls):
             subprocess.run(
                 ["bash", str(DEPLOY / "certificates.sh"), str(folder), HOST],

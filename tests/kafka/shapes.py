@@ -1,4 +1,4 @@
-"""What an outcome must look like, from the words of the contract (docs/reference/kafka.md) and from nothing of our code."""
+"""The required fields of an outcome, taken from the contract (docs/reference/kafka.md) and not from the code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.kafka.reference_client import ANSWERED, FAILED, SEARCHED, Seen
 
 CODES = frozenset({"invalid_payload", "embedding_failed", "retrieval_failed", "llm_failed", "timeout", "internal"})
 TEXT, NUMBER, WHOLE, OBJECT, LIST = (str,), (int, float), (int,), (dict,), (list,)
-Fields = Mapping[str, tuple[tuple[type, ...], bool]]  # name to the types that it may have, and whether it must be there
+Fields = Mapping[str, tuple[tuple[type, ...], bool]]  # by name: the allowed types, and whether the field is required
 
 ECHO: Fields = {"request_id": (TEXT, True), "trace_id": (TEXT, False), "metadata": (OBJECT, False)}
 SHAPES: Mapping[str, Fields] = {
@@ -36,7 +36,7 @@ CITATION: Fields = {"doc_id": (TEXT, False), "title": (TEXT, False), "url": (TEX
 
 
 def problems(seen: Seen) -> list[str]:
-    """Return what is wrong with an outcome; nothing when it is as the contract says."""
+    """Return the problems of an outcome. The list is empty if the outcome follows the contract."""
     body = seen.body
     found = _wrong_fields(body, SHAPES[seen.topic], "")
     for name, shape in (("hits", HIT), ("citations", CITATION)):

@@ -1,7 +1,8 @@
 """Scripted stages: the text of a request selects its outcome.
 
-`@sleep=0.2` waits so many seconds, `@until=/some/file` until the file exists, `@fail=embedding` raises that error,
-`@bytes=600000` returns so much text. Every result contains a random number: two computed outcomes are never the same bytes.
+`@sleep=0.2` waits for that many seconds, `@until=/some/file` waits until the file exists, `@fail=embedding` raises that error,
+and `@bytes=600000` returns that much text. Every result contains a random number, so two computed outcomes never have the
+same bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ FAILURES: Mapping[str, Callable[[], Exception]] = {
 
 
 class ScriptedStages:
-    """`name` stands in each result as the source: the outcome says which worker computed it."""
+    """Each result contains `name` as its source, so the outcome tells which worker computed it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -74,7 +75,7 @@ async def _run_script(text: str) -> str:
     if "sleep" in commands:
         await asyncio.sleep(min(float(commands["sleep"]), MAX_SLEEP_S))
     if "until" in commands:
-        while not os.path.exists(commands["until"]):  # noqa: PTH110  a test in another process makes it
+        while not os.path.exists(commands["until"]):  # noqa: PTH110  a test in another process creates it
             await asyncio.sleep(POLL_S)
     if "fail" in commands:
         raise FAILURES[commands["fail"]]()

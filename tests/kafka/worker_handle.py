@@ -1,4 +1,4 @@
-"""A worker of the contract suite as a process of its own, which a test can stop, kill and read."""
+"""A worker of the contract suite in a separate process. A test can stop it, kill it and read its log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Self
 from tests.kafka.broker import wait_until
 from tests.support.forked_command import PIPE, ForkedPython
 
-STOP_S = 120.0  # limit on a busy machine; one that drains while the broker is away takes half a minute at most
+STOP_S = 120.0  # limit on a busy machine; a drain without a broker takes half a minute at most
 START_S = 90.0
 TAIL_CHARS = 4000
 PROGRAM = "from tests.kafka.worker_program import main; main()"
@@ -23,8 +23,9 @@ PROGRAM = "from tests.kafka.worker_program import main; main()"
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """The configuration of a test worker, see worker_program.py. `crash_at`: the crash point that kills it when it is passed
-    for the `crash_after`th time. `database_url`: outcomes are in PostgreSQL, else in a file of `data_dir`.
+    """The configuration of a test worker, see worker_program.py. `crash_at`: the crash point that kills the worker when it
+    passes it for the `crash_after`th time. `database_url`: outcomes are in PostgreSQL. Without it they are in a file of
+    `data_dir`.
     """
 
     bootstrap: str
@@ -42,7 +43,7 @@ class WorkerConfig:
 
 
 class WorkerHandle:
-    """`with` starts it and takes care that it ends: orderly, or it stays in its group until its session is over."""
+    """`with` starts the worker and stops it cleanly. A killed worker would stay in its group until its session times out."""
 
     def __init__(self, config: WorkerConfig) -> None:
         self.config = config
@@ -69,14 +70,14 @@ class WorkerHandle:
         return self._process is not None and self._process.poll() is None
 
     def ready(self) -> Self:
-        """Wait until it has started, or has ended at its crash point: other threads may pass that one first."""
+        """Wait until the worker has started, or has ended at its crash point. Other threads may pass the crash point first."""
         line = self._started().stdout.readline()  # type: ignore[union-attr]
         is_ready = line == "started\n" or (self.config.crash_at and self._started().wait(STOP_S) == -signal.SIGKILL)
         assert is_ready, f"the worker did not start:\n{self.log_tail()}"
         return self
 
     def stop(self) -> int:
-        """SIGTERM, and its exit code."""
+        """Send SIGTERM and return the exit code."""
         self.ask_to_stop()
         return self._started().wait(STOP_S)
 
@@ -84,7 +85,7 @@ class WorkerHandle:
         self._started().send_signal(signal.SIGTERM)
 
     def freeze(self) -> None:
-        """Suspend the process: its connections stay open."""
+        """Suspend the process. Its connections stay open."""
         self._started().send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -101,7 +102,7 @@ class WorkerHandle:
             self.kill()
 
     def wait_for_end(self, timeout_s: float = START_S) -> int:
-        """Return the exit code of a worker that ends by itself; -9 where a crash point did it."""
+        """Return the exit code of a worker that ends by itself. The code is -9 if a crash point killed it."""
         wait_until(lambda: not self.running, "the worker's end", timeout_s)
         return int(self._started().returncode)
 

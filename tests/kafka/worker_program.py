@@ -1,6 +1,6 @@
-"""The real worker, handler and outcome store with scripted stages; worker_handle.py forks it, with its configuration as JSON.
+"""The real worker, handler and outcome store with scripted stages. worker_handle.py forks it and passes WorkerConfig as JSON.
 
-It prints `started` when it starts to consume, and ends on SIGTERM, or at the crash point of its configuration.
+It prints `started` when it starts to consume. It ends on SIGTERM or at the crash point of its configuration.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def work(config: WorkerConfig, started: Callable[[], None]) -> None:
         drain_s=config.drain_s,
         config=dict(config.client),
     )
-    asyncio.get_running_loop().call_soon(started)  # its signal handlers are in place by then
+    asyncio.get_running_loop().call_soon(started)  # by then the signal handlers are in place
     watched = crash_points(crash_at(config.crash_at, config.crash_after)) if config.crash_at else nullcontext()
     try:
         with delivery_trace(trace_file(Path(config.data_dir), config.name)), watched:
@@ -90,6 +90,6 @@ def _print_started() -> None:
 
 def main() -> None:
     config = WorkerConfig(**json.loads(sys.argv[1]))
-    level = logging.DEBUG if "debug" in config.client else logging.INFO  # librdkafka's own setting for what it is doing
+    level = logging.DEBUG if "debug" in config.client else logging.INFO  # librdkafka's debug setting
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     asyncio.run(work(config, _print_started))

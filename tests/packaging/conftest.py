@@ -1,4 +1,4 @@
-"""A wheel of this checkout and environments to try it in, made of what `make test` installed: nothing is downloaded."""
+"""Builds a wheel of this checkout and test environments from the packages of `make test`. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROJECT = "llm-platform"
 
 
 def run(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Return the command as a user types it, without a terminal; PYTHONPATH holds the network guard and nothing of ours."""
+    """Run the command as a user types it, but without a terminal. PYTHONPATH contains the network guard and none of our code."""
     return subprocess.run(
         [str(word) for word in words],
         cwd=cwd,
@@ -41,7 +41,7 @@ def build_wheel(source: Path, folder: Path) -> Path:
 
 
 class Environment:
-    """A virtual environment that holds the distributions named and what they need, linked from the prepared one."""
+    """A virtual environment with the given distributions, linked from the environment of the test run."""
 
     def __init__(self, folder: Path, distributions: Iterable[str]) -> None:
         self.folder = folder
@@ -73,7 +73,7 @@ class Environment:
 
 
 def needed(extras: Iterable[str] = ()) -> set[str]:
-    """Return the distributions that the project needs with these extras, and those that they need in turn."""
+    """Return the direct and transitive dependencies of the project with these extras."""
     closure: set[tuple[str, str]] = set()
     waiting = [(PROJECT, extra) for extra in ("", *extras)]
     while waiting:
@@ -96,7 +96,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def everything(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Environment:
-    """`pip install --no-index --no-deps` of the wheel beside the dependencies of all extras."""
+    """Install the wheel with `--no-index --no-deps` next to the dependencies of all extras."""
     environment = Environment(tmp_path_factory.mktemp("everything") / "venv", needed(["all"]))
     environment.install(wheel, "--no-deps")
     return environment
@@ -104,7 +104,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Environ
 
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Environment:
-    """`pip install llm-platform` without an extra: pip itself checks that its needs are met."""
+    """Install the wheel without an extra. pip itself checks that the dependencies are met."""
     environment = Environment(tmp_path_factory.mktemp("bare") / "venv", needed())
     environment.install(wheel)
     return environment

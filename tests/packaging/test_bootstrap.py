@@ -1,4 +1,4 @@
-"""The first command that a person types, on a machine that is not ready for it."""
+"""Tests the first command that a user types on an unprepared machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 OLD_PYTHON = '#!/bin/sh\ncase "$1" in --version) echo "Python 3.8.10" ;; *) exit 1 ;; esac\n'
 
 
-# A Python whose pip has 60 packages to install.
+# A fake Python. Its pip installs 60 packages.
 INSTALLING_PYTHON = """#!/bin/bash
 case "$*" in
   --version) echo "Python 3.11.9" ;;
@@ -28,7 +28,7 @@ esac
 
 @for_each("code", [0, 1])
 def test_the_first_run_says_how_far_it_is(tmp_path: Path, code: int) -> None:
-    """It says which environment it makes, and counts the packages, on standard error; an error of pip still stops it."""
+    """It names the new environment and counts the packages on standard error. A pip error still stops it."""
     tools = tmp_path / f"bin{code}"
     tools.mkdir()
     (tools / "python3").write_text(INSTALLING_PYTHON)
@@ -49,7 +49,7 @@ def test_the_first_run_says_how_far_it_is(tmp_path: Path, code: int) -> None:
 
 @pytest.fixture
 def old_machine(tmp_path: Path) -> dict[str, str]:
-    """A PATH whose every Python is 3.8."""
+    """Return an environment with a PATH that offers only Python 3.8."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("python3", "python3.11", "python3.12", "python3.13", "python3.14", "python"):
@@ -59,7 +59,7 @@ def old_machine(tmp_path: Path) -> dict[str, str]:
 
 
 def test_an_old_python_is_said_in_two_lines(tmp_path: Path, old_machine: dict[str, str]) -> None:
-    """The version that is needed, the version that is there, and how to name another; nothing is left behind."""
+    """The message names the required version, the found version, and the way to choose another Python. No files remain."""
     venv = tmp_path / "venv"
     words = ["bash", str(ROOT / "scripts" / "bootstrap.sh"), str(venv)]
     done = subprocess.run(words, env=old_machine, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
@@ -72,7 +72,7 @@ def test_an_old_python_is_said_in_two_lines(tmp_path: Path, old_machine: dict[st
 
 @pytest.mark.parametrize("script", [".ci/run", "scripts/bootstrap.sh"])
 def test_scripts_stop_at_the_first_error(script: str) -> None:
-    """A shell script of ours can be run, is valid bash and does not go on after a failure."""
+    """Each of our shell scripts is executable and valid bash, and stops after a failure."""
     path = ROOT / script
     assert os.access(path, os.X_OK)
     assert "set -euo pipefail" in path.read_text(encoding="utf-8")
@@ -84,12 +84,12 @@ def test_scripts_stop_at_the_first_error(script: str) -> None:
     ["demo", "test", "serve", "bench", "lint", "quality", "docs", "check-docs", "lock", "release", "image-test"],
 )
 def test_the_targets_are_there(target: str) -> None:
-    """Every command that the documents name is a target with a line of help."""
+    """Every command in the documents is a make target with a help line."""
     assert re.search(rf"(?m)^{target}:.*## \S", MAKEFILE)
 
 
 def test_ci_runs_what_people_run() -> None:
-    """CI has no steps of its own: `make test` and `make test-services`, whose downloads begin beside the first, are all."""
+    """CI runs only `make test` and `make test-services`. The downloads of the latter start in parallel with `make test`."""
     commands = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     made = [line.partition("make ")[2] for line in commands if line.startswith("make ")]
     assert made == ["--jobs=2 test services-ready", "test-services"]

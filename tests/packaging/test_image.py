@@ -1,4 +1,4 @@
-"""The Dockerfile, its context and its locks; `make image-test` carries them out."""
+"""Tests the Dockerfile, its build context and its locks. `make image-test` executes the Dockerfile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pins(path: str) -> dict[str, str]:
 
 
 def test_lines_become_stages_and_instructions() -> None:
-    """Continued lines are joined, comments left out, flags taken off, both forms of a command split into words."""
+    """The parser joins continued lines, drops comments, separates flags, and splits both command forms into words."""
     text = 'FROM debian:13.7-slim AS a\n# no\nRUN --mount=type=secret,id=x x \\\n    && y\nFROM a\nCMD ["b", "c d"]\n'
     first, last = parse_dockerfile(text)
     assert (first.base, first.name, last.base) == ("debian:13.7-slim", "a", "a")
@@ -36,7 +36,7 @@ def test_lines_become_stages_and_instructions() -> None:
 
 
 def test_an_instruction_that_is_not_carried_out_is_an_error() -> None:
-    """A line is never left out in silence."""
+    """The parser never skips a line silently."""
     with pytest.raises(DockerfileError, match="ADD"):
         parse_dockerfile("FROM debian:13.7-slim\nADD a b\n")
 
@@ -60,7 +60,7 @@ def test_the_context_holds_what_the_image_needs(name: str, ignored: bool) -> Non
 
 
 def test_what_is_copied_is_in_the_context(tmp_path: Path) -> None:
-    """A COPY of a file that .dockerignore leaves out would fail in the build alone."""
+    """If .dockerignore excluded a copied file, only the build would show the error."""
     copy_context(ROOT, tmp_path)
     copies = [
         instruction
@@ -73,7 +73,7 @@ def test_what_is_copied_is_in_the_context(tmp_path: Path) -> None:
 
 
 def test_the_image_has_no_rights_and_one_process_1() -> None:
-    """A user that is not root, tini as process 1, both commands in the form without a shell."""
+    """The image has a non-root user and tini as process 1, and both commands use the exec form."""
     (user,), (entrypoint,), (command,) = of("USER"), of("ENTRYPOINT"), of("CMD")
     assert user.text == "10001:10001"
     assert entrypoint.words == ["tini", "--"]
@@ -81,7 +81,7 @@ def test_the_image_has_no_rights_and_one_process_1() -> None:
 
 
 def test_the_settings_of_the_image_exist() -> None:
-    """A setting that the Dockerfile names is one that is read, and the health check names one too."""
+    """The Dockerfile names only existing settings, and so does the health check."""
     known = {name for setting in Settings.model_fields for name in variable_names(setting)}
     named = {word.partition("=")[0] for instruction in of("ENV") for word in instruction.words}
     assert named - OF_THE_SYSTEM <= known
@@ -90,7 +90,7 @@ def test_the_settings_of_the_image_exist() -> None:
 
 
 def test_nothing_names_an_index_and_everything_has_a_hash() -> None:
-    """Where packages come from is the builder's affair; what they are is not."""
+    """The builder may choose the package index, but the hashes fix the packages."""
     texts = [
         (ROOT / path).read_text() for path in ("Dockerfile", "deploy/image/build.lock", "deploy/image/runtime.lock")
     ]
@@ -105,7 +105,7 @@ def test_nothing_names_an_index_and_everything_has_a_hash() -> None:
 
 
 def test_the_locks_of_the_image_are_parts_of_the_lock() -> None:
-    """`make lock` writes all three: the image runs what the tests run, without what only tests need."""
+    """`make lock` writes all three locks. The image has the same versions as the tests, without the test-only packages."""
     everything, runtime = pins("requirements.lock"), pins("deploy/image/runtime.lock")
     for name, version in (runtime | pins("deploy/image/build.lock")).items():
         assert everything.get(name) == version, f"{name} differs: run `make lock`"

@@ -1,4 +1,4 @@
-"""The manifests of deploy/kubernetes: valid, and true of the program. They were not applied to a cluster."""
+"""The manifests of deploy/kubernetes are valid and match the program. They were not applied to a cluster."""
 
 from __future__ import annotations
 
@@ -49,26 +49,26 @@ def pods() -> dict[str, dict[str, Any]]:
 @for_each("version", VERSIONS)
 @for_each(("label", "manifest"), ALL)
 def test_a_manifest_follows_the_schema(label: str, manifest: dict[str, Any], version: str) -> None:
-    """Kubernetes of both versions knows every field; a misspelt one is an error."""
+    """Both Kubernetes versions know every field. A misspelt field is an error."""
     kubernetes_validate.validate(manifest, version, strict=True)
 
 
 def test_a_misspelt_field_is_found() -> None:
-    """The check can fail."""
+    """The check rejects a misspelt field."""
     broken = one("Deployment", "llm-platform-server") | {"spce": {}}
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(broken, VERSIONS[0], strict=True)
 
 
 def test_every_file_is_applied_or_named_in_its_place() -> None:
-    """The secret and the migration come first and by hand; everything else is in the kustomization."""
+    """Users apply the secret and the migration first and by hand. The kustomization lists everything else."""
     listed = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["resources"]
     files = {path.name for path in FOLDER.glob("*.yaml")} - NOT_MANIFESTS
     assert files == {*listed, "secret.example.yaml", "migrate.yaml"}
 
 
 def test_settings_exist() -> None:
-    """Every key of the config map and of the secret is a setting that is read."""
+    """Every key of the config map and the secret is an existing setting."""
     known = {name for field in Settings.model_fields for name in variable_names(field)}
     config, secret = one("ConfigMap", "llm-platform")["data"], one("Secret", "llm-platform")["stringData"]
     assert {*config, *secret} <= known
@@ -78,7 +78,7 @@ def test_settings_exist() -> None:
 
 @pytest.mark.parametrize("component", PORTS)
 def test_probes_ask_real_routes(component: str) -> None:
-    """Alive is /health and ready is /ready, without a key, on the port that the image listens on."""
+    """Liveness asks /health and readiness asks /ready, without a key, on the port that the image listens on."""
     (container,) = pods()[f"Deployment/llm-platform-{component}"]["containers"]
     (port,) = container["ports"]
     assert port["containerPort"] == Settings.model_fields[PORTS[component]].default
@@ -90,7 +90,7 @@ def test_probes_ask_real_routes(component: str) -> None:
 
 @for_each("label", pods())
 def test_pods_have_no_rights(label: str) -> None:
-    """Not root, no capability, a read-only root, no token; no variables of services, which would be taken for settings."""
+    """Pods run without root, capabilities, a writable root and a token. Service variables are off: they would act as settings."""
     pod = pods()[label]
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -108,7 +108,7 @@ def test_pods_have_no_rights(label: str) -> None:
 
 
 def test_grace_periods_follow_from_the_drain_timeout() -> None:
-    """A server gets the time before its signal, the drain time and five seconds; a worker twice the drain time and five."""
+    """A server gets the preStop time, the drain time and five seconds. A worker gets twice the drain time and five seconds."""
     drain = int(one("ConfigMap", "llm-platform")["data"]["DRAIN_TIMEOUT_S"])
     server, worker = (pods()[f"Deployment/llm-platform-{component}"] for component in PORTS)
     assert server["containers"][0]["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", str(PRESTOP_S)]
@@ -117,7 +117,7 @@ def test_grace_periods_follow_from_the_drain_timeout() -> None:
 
 
 def test_workers_are_scaled_by_a_metric_that_they_export() -> None:
-    """The autoscaler, the adapter's rule and the worker's /metrics have one name."""
+    """The autoscaler, the adapter's rule and the worker's /metrics use the same metric name."""
     (metric,) = one("HorizontalPodAutoscaler", "llm-platform-worker")["spec"]["metrics"]
     (rule,) = yaml.safe_load((FOLDER / "prometheus-adapter-values.yaml").read_text())["rules"]["external"]
     assert metric["external"]["metric"]["name"] == rule["name"]["as"] == WORKER_LAG.name
@@ -129,7 +129,7 @@ def test_workers_are_scaled_by_a_metric_that_they_export() -> None:
 @for_each("kind", ["PodDisruptionBudget", "HorizontalPodAutoscaler", "NetworkPolicy"])
 @for_each("component", PORTS)
 def test_policies_select_the_deployments(kind: str, component: str) -> None:
-    """A policy whose labels or target name nothing would do nothing, in silence."""
+    """A policy without a matching label or target would silently do nothing."""
     labels = one("Deployment", f"llm-platform-{component}")["spec"]["template"]["metadata"]["labels"]
     spec = one(kind, f"llm-platform-{component}")["spec"]
     if kind == "HorizontalPodAutoscaler":
@@ -140,7 +140,7 @@ def test_policies_select_the_deployments(kind: str, component: str) -> None:
 
 @for_each("component", PORTS)
 def test_the_memory_limit_has_room_for_the_parsers(component: str) -> None:
-    """The program, and all its parsers at the limit of their memory."""
+    """The limit covers the program and all parsers at their memory limit."""
     (container,) = one("Deployment", f"llm-platform-{component}")["spec"]["template"]["spec"]["containers"]
     limit = int(container["resources"]["limits"]["memory"].removesuffix("Mi"))
     assert limit >= PROGRAM_MB + POOL_BYTES / (1 << 20)

@@ -1,4 +1,4 @@
-"""An application with a package `modules` or `shared` of its own, beside the installed wheel. `make release` runs them."""
+"""Tests an application that has its own package `modules` or `shared` next to the installed wheel. `make release` runs them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMPORTS = ("import modules.llm_platform", "from modules.llm_platform import Rese
 
 
 def application(folder: Path, *empty: str, **more: str) -> Path:
-    """Return the layout of the page, and further files by their path: those that are `empty`, and `more` with their text."""
+    """Create the layout of the page and more files, by path. `empty` files have no text, `more` maps paths to texts."""
     packages = ("modules/billing/__init__.py", "shop/__init__.py", "shop/shared/__init__.py")
     for name, code in {**dict.fromkeys((*packages, *empty), ""), **files_in(PAGE), **more}.items():
         path = folder / name
@@ -33,7 +33,7 @@ def python(environment: Environment, folder: Path, *words: str) -> subprocess.Co
 
 
 def test_the_layout_of_the_page_works(everything: Environment, tmp_path: Path) -> None:
-    """Its program runs as it stands there, beside the installed platform."""
+    """The page's program runs unchanged next to the installed platform."""
     done = python(everything, application(tmp_path), "main.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("price of a heat pump in EUR\n")
@@ -41,14 +41,14 @@ def test_the_layout_of_the_page_works(everything: Environment, tmp_path: Path) -
 
 @pytest.mark.parametrize("package", ["modules", "shared"])
 def test_a_package_that_looks_further_hides_nothing(everything: Environment, tmp_path: Path, package: str) -> None:
-    """The two lines of the page make a package of the application and ours one."""
+    """The page's two lines merge the application's package with our package."""
     folder = application(tmp_path, f"{package}/own.py", **{f"{package}/__init__.py": EXTEND_PATH})
     done = python(everything, folder, "-c", f"import main, {package}.own")
     assert done.returncode == 0, done.stderr
 
 
 def test_another_checkout_is_no_stranger(bare: Environment, tmp_path: Path) -> None:
-    """A source tree on PYTHONPATH is used whole, although an installed copy stands beside it."""
+    """A source tree on the path is used as a whole, even next to an installed copy."""
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
     code = "import sys; sys.path.insert(0, 'src'); import modules.llm_platform as m, shared.config as c"
     code += "; print(m.__file__, c.__file__)"
@@ -60,7 +60,7 @@ def test_another_checkout_is_no_stranger(bare: Environment, tmp_path: Path) -> N
 @pytest.mark.parametrize("statement", IMPORTS)
 @pytest.mark.parametrize("held", ["__init__", "config", "logging"])
 def test_the_import_names_both_paths(bare: Environment, tmp_path: Path, held: str, statement: str) -> None:
-    """An ImportError tells who hides whom, whether the application's package lacks our module or has one of that name."""
+    """The ImportError names the hiding and the hidden package, with and without a module of that name in the application."""
     folder = application(tmp_path, f"shared/{held}.py")
     done = python(bare, folder, "-c", f"try:\n {statement}\nexcept ImportError as error:\n print(error)")
     assert done.returncode == 0, done.stderr
@@ -71,7 +71,7 @@ def test_the_import_names_both_paths(bare: Environment, tmp_path: Path, held: st
 
 @pytest.mark.parametrize("package", ["modules", "shared"])
 def test_folders_without_an_init_file_are_one_package(bare: Environment, tmp_path: Path, package: str) -> None:
-    """A folder `modules` or `shared` of the application lives together with ours, whichever is found first."""
+    """An application's folder `modules` or `shared` works together with our folder, whichever is found first."""
     folder = application(tmp_path, f"{package}/own.py")
     code = f"import modules.llm_platform, shared.exceptions, {package}.own as own; print(own.__file__)"
     done = python(bare, folder, "-c", code)
@@ -79,7 +79,7 @@ def test_folders_without_an_init_file_are_one_package(bare: Environment, tmp_pat
 
 
 def test_nothing_runs_when_python_starts(bare: Environment, tmp_path: Path) -> None:
-    """The installed package has no file that Python reads at its start, and no module is loaded without an import."""
+    """The installed package has no file that Python reads at startup, and loads no module without an import."""
     own_files = list(bare.site.glob("*llm_platform*.pth"))
     done = python(
         bare, tmp_path, "-c", "import sys; print([n for n in sys.modules if 'llm_platform' in n or n == 'shared'])"
@@ -88,7 +88,7 @@ def test_nothing_runs_when_python_starts(bare: Environment, tmp_path: Path) -> N
 
 
 def test_the_message_of_the_page_is_the_one_that_is_printed(bare: Environment, tmp_path: Path) -> None:
-    """Who looks for the words finds the page."""
+    """A user who searches for the message finds the page."""
     folder = application(tmp_path, "shared/__init__.py")
     done = python(bare, folder, "-c", "import modules.llm_platform")
     printed = done.stderr.splitlines()[-1].partition("ImportError: ")[2]

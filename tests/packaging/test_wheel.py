@@ -1,4 +1,4 @@
-"""What a user installs is a wheel, not this checkout. `make release` runs the tests with the mark `release`."""
+"""Tests the wheel, because users install the wheel and not this checkout. `make release` runs the tests marked `release`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def names(wheel: Path) -> list[str]:
 
 
 def test_the_wheel_owns_few_names(wheel: Path) -> None:
-    """Another top-level name would collide with somebody's package; `modules` itself belongs to nobody."""
+    """Another top-level name could collide with a user's package. `modules` is a namespace without an owner."""
     tops = {name.split("/")[0] for name in names(wheel)}
     own = {top for top in tops if not top.endswith(".dist-info")}
     assert own == {"modules", "shared"}
@@ -48,22 +48,22 @@ def test_the_wheel_owns_few_names(wheel: Path) -> None:
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """Every source and data file and the type markers, no test, no bytecode, nobody's settings."""
+    """The wheel has every source and data file and the type markers. It has no tests, no bytecode and no settings file."""
     held = [name for name in names(wheel) if ".dist-info/" not in name]
     sources = (path for suffix in ("py", "json", "js", "css", "html") for path in (ROOT / "src").rglob(f"*.{suffix}"))
     source = {path.relative_to(ROOT / "src").as_posix() for path in sources}
     assert source <= set(held)
     assert {"modules/llm_platform/py.typed", "shared/py.typed"} <= set(held)
-    page = "modules/llm_platform/presentation/rest/swagger_ui/"  # what /docs is made of, and its licence
+    page = "modules/llm_platform/presentation/rest/swagger_ui/"  # the files of /docs and their licence
     files = {"index.html", "start.js", "swagger-ui-bundle.js", "swagger-ui.css", "LICENSE", "NOTICE"}
     assert {f"{page}{name}" for name in (*files, "swagger-ui-bundle.js.LICENSE.txt")} <= set(held)
-    licences = {"markdown-it.LICENSE", "dompurify.LICENSE"}  # licences of the parts of the page at /
+    licences = {"markdown-it.LICENSE", "dompurify.LICENSE"}  # licences of the libraries in the page at /
     assert {f"modules/llm_platform/presentation/rest/page/vendor/{name}" for name in licences} <= set(held)
     assert [name for name in held if "/tests/" in name or name.endswith((".pyc", ".env"))] == []
 
 
 def test_the_wheel_says_what_it_is(wheel: Path) -> None:
-    """Name, version, licence and the README travel along."""
+    """The metadata contains name, version, licence and README."""
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         head = message_from_string(archive.read(metadata).decode())
@@ -74,7 +74,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
 
 
 def test_the_classifiers_name_the_versions_of_python(wheel: Path) -> None:
-    """Every one from Requires-Python on without a gap, also that of this test run: `make installers` tries them."""
+    """They cover all versions from Requires-Python on, including the running version. `make installers` tries them."""
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         head = message_from_string(archive.read(metadata).decode())
@@ -102,7 +102,7 @@ def test_the_installed_package_is_the_wheel(everything: Environment) -> None:
 @pytest.mark.release
 @pytest.mark.parametrize("kind", ["everything", "bare"])
 def test_the_command_works(kind: str, request: pytest.FixtureRequest) -> None:
-    """The console script and `python -m` tell what they can do, also where no extra is installed."""
+    """The console script and `python -m` print their help, even without an extra."""
     environment: Environment = request.getfixturevalue(kind)
     for done in (
         environment.command("llm-platform", "--help"),
@@ -116,7 +116,7 @@ def test_the_command_works(kind: str, request: pytest.FixtureRequest) -> None:
 @pytest.mark.release
 @pytest.mark.parametrize("kind", ["everything", "bare"])
 def test_the_settings_are_shown(kind: str, request: pytest.FixtureRequest) -> None:
-    """`llm-platform config` reads the settings with nothing configured."""
+    """`llm-platform config` works without any configuration."""
     environment: Environment = request.getfixturevalue(kind)
     done = environment.command("llm-platform", "config")
     assert done.returncode == 0, done.stderr
@@ -124,7 +124,7 @@ def test_the_settings_are_shown(kind: str, request: pytest.FixtureRequest) -> No
 
 
 def test_a_research_runs_from_the_wheel(everything: Environment) -> None:
-    """A question over a folder is answered by the installed command, as JSON with sources."""
+    """The installed command answers a question about a folder, as JSON with sources."""
     folder = everything.folder / "documents"
     folder.mkdir(exist_ok=True)
     (folder / "heron.md").write_text("# Herons\n\nThe grey heron builds its nest in tall trees near water.\n")
@@ -137,7 +137,7 @@ def test_a_research_runs_from_the_wheel(everything: Environment) -> None:
 
 @pytest.mark.release
 def test_without_extras_the_package_works_and_says_what_is_missing(bare: Environment) -> None:
-    """The import needs no extra; what needs one names the line that installs it, without a traceback."""
+    """The import needs no extra. A command that needs an extra prints the install line and no traceback."""
     assert bare.python("-c", "import modules.llm_platform, modules.llm_platform.container").returncode == 0
     done = bare.command("llm-platform", "serve")
     assert done.returncode == 1
@@ -147,11 +147,11 @@ def test_without_extras_the_package_works_and_says_what_is_missing(bare: Environ
 
 @pytest.mark.release
 def test_a_users_program_passes_mypy_strict(everything: Environment, tmp_path: Path) -> None:
-    """The programs of the README and of the how-tos have types in a project of their own, and a mistake is found."""
+    """The programs of the README and the how-tos type-check in a separate project, and mypy finds a mistake."""
     programs = (
         files_in("README.md") | files_in("docs/howto/use-from-python.md") | files_in("docs/howto/write-a-provider.md")
     )
-    del programs["test_glossary.py"]  # tests of a project are rarely typed
+    del programs["test_glossary.py"]  # projects rarely type-check their tests
     assert {"ask.py", "replacing.py", "glossary.py"} <= set(programs)
     for name, code in (programs | {"overriding.py": OVERRIDES}).items():
         (tmp_path / name).write_text(code, encoding="utf-8")
@@ -165,7 +165,7 @@ def test_a_users_program_passes_mypy_strict(everything: Environment, tmp_path: P
 
 @pytest.mark.release
 def test_another_wheel_can_stand_beside_it(everything: Environment, tmp_path: Path) -> None:
-    """`modules` is a namespace: another project's `modules.billing` installs beside ours, and both are found."""
+    """`modules` is a namespace package: another project can install `modules.billing`, and both imports work."""
     package = tmp_path / "billing" / "src" / "modules" / "billing"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("from modules.llm_platform import WebSearchRequest\n\nCURRENCY = 'EUR'\n")
