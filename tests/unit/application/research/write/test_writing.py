@@ -6,7 +6,10 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
 from tests.support.written_answers import write_answer
 
+from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.llm.context_budget import SMALL_BUDGET_TOKENS
+from modules.llm_platform.testing import FakeLLM
 
 SOURCES = (Source(index=1, title="Harbour", url="https://docs.test/1", text="The wall is nine metres high."),)
 
@@ -17,6 +20,16 @@ async def test_the_writer_knows_whether_its_text_is_streamed(streamed: bool) -> 
     writer = FakeSynthesizer("The wall is nine metres high [1].")
     await write_answer(writer, SOURCES, question="How high is the wall?", streamed=streamed)
     assert [asked.is_streamed for asked in writer.calls] == [streamed]
+
+
+async def test_rows_that_a_small_model_is_not_asked_about_are_no_failure() -> None:
+    """The answer is quotes, as the fallback writes them, and does not say that the model failed."""
+    rows = "| Name | Age |\n|---|---|\n| Ann | 34 |\n| Ben | 16 |\n| Cleo | 50 |\n"
+    source = Source(index=1, title="crew", url="doc:crew.md", text=rows, text_kind="document", is_whole=True)
+    writer = LLMSynthesizer(FakeLLM(["Ben [1]."]), sources_tokens=SMALL_BUDGET_TOKENS)
+    draft = await write_answer(writer, (source,), question="Who is under 18?", by_model=True)
+    assert draft.text == "1 of 3 rows:\n\n| Name | Age |\n| --- | --- |\n| Ben | 16 [1] |"
+    assert (draft.synthesis.synthesizer, draft.degraded, draft.spent.tokens) == ("extractive", (), 0)
 
 
 async def test_a_writer_reads_excerpts_and_citations_are_checked_against_the_whole_texts() -> None:

@@ -69,6 +69,7 @@ class Draft:
         self.comparison = DraftComparison(run, found, writers)
         self.spent = NOTHING_SPENT
         self.degraded: tuple[Degraded, ...] = ()
+        self.has_fallen_back = False  # the writer failed, and the fallback writes
         self.lacks_markers = True
         self._begin()
 

@@ -81,6 +81,7 @@ async def check(draft: Draft) -> None:
 
 
 def _is_by_fallback(draft: Draft) -> bool:
+    """Return whether the text is quotes of the fallback. A writer with a small model may quote rows without a failure."""
     writers = draft.writers
     return writers.writer is not writers.fallback and draft.synthesis.synthesizer == writers.fallback.name
 
@@ -118,7 +119,7 @@ def _list_messages(draft: Draft, *, is_fallback: bool, by_model: bool) -> Iterat
     """Yield the messages that tell the reader what the text lacks."""
     messages = get_messages(draft.run.language)
     synthesis, checked = draft.synthesis, draft.checked
-    if is_fallback and synthesis.answered:
+    if is_fallback and draft.has_fallen_back and synthesis.answered:
         is_model_refused = any(entry.component == DailyBudgetError.component for entry in draft.degraded)
         yield messages.quotes_only if is_model_refused else messages.model_failed
     if by_model and checked.uncited_sentences and not checked.is_cited_by_author:
@@ -215,6 +216,7 @@ async def _keep_sentences(draft: Draft, spent: Spending) -> Synthesis | None:
 
 async def _fall_back(draft: Draft, reason: str, spent: Spending) -> Synthesis:
     """Return the text of the fallback. `spent` is the cost of the writer before it."""
+    draft.has_fallen_back = True
     draft.reset(reason)
     synthesis = await _stream(draft, draft.writers.fallback)
     return synthesis.model_copy(update={"spent": spent + synthesis.spent})
