@@ -15,6 +15,7 @@ from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.stemming import normalize_unit
 
 MINUTES: Final = "min"  # the unit of durations and of times of the day
+AGE_UNIT: Final = "year"
 MONTHS: Final = 12  # the names of months have the numbers below it, and the names of weekdays the others
 YEARS: Final = 10_000  # a year in the number of a date
 CENTURY: Final = 2000  # of a year of two digits

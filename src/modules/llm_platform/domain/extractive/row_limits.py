@@ -10,7 +10,7 @@ from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.compared_columns import Columns, has_rival, list_nearest_columns, measures
 from modules.llm_platform.domain.extractive.limits import Limit, read_limits
 from modules.llm_platform.domain.extractive.measures import AGE, get_measure, is_measuring_word, list_asked_measures
-from modules.llm_platform.domain.extractive.quantities import YEARS
+from modules.llm_platform.domain.extractive.quantities import AGE_UNIT, YEARS
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import fold_words, is_asked, list_content, load_word_list
@@ -103,7 +103,7 @@ def read_columns(table: Table, limit: Limit) -> Columns:
 
 def has_unit(column: Column, unit: str) -> bool:
     """Return whether a column has a unit. Years of age need none in the table."""
-    return column.unit == unit or (unit == "year" and not column.unit)
+    return column.unit == unit or (unit == AGE_UNIT and not column.unit)
 
 
 def _align_years(column: Column, limit: Limit) -> Sequence[float | None] | None:

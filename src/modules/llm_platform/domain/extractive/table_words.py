@@ -11,12 +11,17 @@ from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.tokens import fold, split_word_parts, split_words
 
 _GENITIVE: Final = re.compile(r"['’]s?$")
+OTHER_MEANINGS: Final = {  # words that ask or add in another language: German "was", Italian "come", Spanish "y"
+    "en": frozenset(("was", "come")),
+    "fr": frozenset(("y",)),
+}
 KEPT: Final = 8192  # cells whose words, and whose comparison with a question, are kept
 
 
 @cache
-def load_word_list(kind: str) -> frozenset[str]:
-    return frozenset(map(fold, load_words("table_questions", kind)))
+def load_word_list(kind: str, language: str = "") -> frozenset[str]:
+    """Return the words of a kind in all languages, without those that mean something else in `language`."""
+    return frozenset(map(fold, load_words("table_questions", kind))) - OTHER_MEANINGS.get(language, frozenset())
 
 
 def asks_for_rows(question: Question) -> bool:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.quantities import AGE_UNIT
 from modules.llm_platform.domain.extractive.superlatives import Extreme
 from modules.llm_platform.domain.extractive.table_values import Column, read_dates, read_quantities
 from modules.llm_platform.domain.extractive.table_words import (
@@ -20,7 +21,6 @@ from modules.llm_platform.domain.extractive.table_words import (
 MAX_TITLE_CHARS: Final = 300
 BEGINNING: Final = 2  # letters that two forms of a word share
 MIN_ROWS: Final = 3  # a smaller table is not compared or counted
-OF_YEARS: Final = "year"  # the unit of ages
 MAX_COUNTED: Final = 12  # a list shows all its rows; if there are more, there is no answer
 MAX_EQUAL: Final = 4  # if more rows share the first place, there is no answer
 
@@ -60,7 +60,7 @@ class Table:
         """The columns of quantities, by their number. The years of a column `Year` are dates: the latest is not the oldest."""
         found = {at: read_quantities(name, self.list_cells(at)) for at, name in enumerate(self.columns)}
         known = {at: column for at, column in found.items() if column is not None}
-        return {at: column for at, column in known.items() if column.unit != OF_YEARS or at not in self.dates}
+        return {at: column for at, column in known.items() if column.unit != AGE_UNIT or at not in self.dates}
 
     @cached_property
     def unreadable(self) -> list[int]:

@@ -1,7 +1,8 @@
 """Claims that say more than the cells of single rows can show: of a sum, of all rows but one, of somebody's teacher."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from modules.llm_platform.domain.extractive.limits import read_limits
@@ -10,6 +11,8 @@ from modules.llm_platform.domain.extractive.quantities import find_unit
 from modules.llm_platform.domain.extractive.table_words import load_word_list
 from modules.llm_platform.domain.row_claims.claim import RowClaim
 from modules.llm_platform.domain.row_claims.source_tables import NamedRow, PlacedWord, is_genitive
+from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.tokens import fold
 
 
 def is_beyond_cells(claim: RowClaim) -> bool:
@@ -76,22 +79,31 @@ def _is_narrowed(claim: RowClaim) -> bool:
 
 def _is_of_another_period(claim: RowClaim) -> bool:
     """Return whether a value is for a unit that no column and no cell names: `£60 a month` beside an `Annual fee`."""
-    ends = {one.span[1] for one in (*claim.amounts, *claim.spelled_amounts)}
+    units = {word: unit for word in _list_units_of_values(claim) if (unit := find_unit(word)) is not None}
+    if not units:
+        return False
     known = {_find_period(word) for name in claim.table.names for word in name}
+    return any(unit not in known and not claim.table.has_word(word) for word, unit in units.items())
+
+
+def _list_units_of_values(claim: RowClaim) -> Iterator[str]:
+    """Yield the words after "per", and after an article behind a number: `£60 a month`."""
+    ends = {one.span[1] for one in (*claim.amounts, *claim.spelled_amounts)}
     for before, word in itertools.pairwise(claim.words):
-        is_per = before.word in load_word_list("per") or (
-            before.word in load_word_list("single") and before.start - 1 in ends
-        )
-        unit = find_unit(word.word) if is_per else None
-        if unit is not None and unit not in known and not claim.table.has_word(word.word):
-            return True
-    return False
+        is_article = before.word in load_word_list("single") and before.start - 1 in ends
+        if is_article or before.word in load_word_list("per"):
+            yield word.word
 
 
 def _find_period(word: str) -> tuple[str, float] | None:
     """Return the unit that a word is or names: a week, for "weekly" too."""
-    pairs = (pair.split("=") for pair in load_word_list("by_period"))
-    return find_unit(dict(pairs).get(word, word))
+    return find_unit(_load_periods().get(word, word))
+
+
+@cache
+def _load_periods() -> dict[str, str]:
+    periods = load_data("table_questions")["periods"]
+    return {fold(word): unit for unit, words in periods.items() for word in words.split()}
 
 
 def _is_of_another_time(claim: RowClaim) -> bool:
@@ -103,7 +115,7 @@ def _is_of_another_time(claim: RowClaim) -> bool:
 def _names_another(claim: RowClaim) -> bool:
     """Return whether a question has a name that no cell has in this form: `Ottoline` is not `Otto`."""
     others = (word for word in claim.words[1:] if claim.is_asked and word.word in claim.content)
-    return any(claim.is_capital_at(word.start) and not claim.table.has_word(word.word) for word in others)
+    return any(claim.shows_name(word.start) and not claim.table.has_word(word.word) for word in others)
 
 
 BEYOND: Final[Sequence[Callable[[RowClaim], bool]]] = (

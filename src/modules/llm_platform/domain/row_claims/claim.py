@@ -30,21 +30,17 @@ from modules.llm_platform.domain.row_claims.source_tables import (
     strip_genitive,
 )
 from modules.llm_platform.domain.text.language import load_stop_words
-from modules.llm_platform.domain.text.numbers import list_numbers, load_date_words, load_number_words
+from modules.llm_platform.domain.text.numbers import ALSO_VERBS, list_numbers, load_date_words, load_number_words
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import fold
 
 CAPITAL_NOUNS: Final = "de"
 MAX_WORDS: Final = 100  # of a claim that is read beside tables
 MAX_UNEXPLAINED: Final = 1  # a word for the rows, such as "member", that the table need not have
-_VALUE_END: Final = re.compile(r"(?:\d|[^\W\d_]{1,12}\.?)\Z")
-_VALUE_START: Final = re.compile(r"[£$€]?\d")
 _PRONOUN: Final = re.compile(r"-(?:t-)?(?:il|elle|ils|elles|on)\Z")
 _YEAR: Final = re.compile(r"\b(?:1[5-9]|20)\d\d\b")
 _SCALED: Final = re.compile(r"\d ?(?:million|billion|thousand|bn|mio|mrd|tsd)\b|[£$€] ?\d[\d.,]* ?[km]\b")
 TOLERANCE: Final = 1e-6
-ALSO_VERBS: Final = frozenset(("may", "march"))
-NO_JOINTS: Final = {"fr": frozenset(("y",))}  # `y a-t-il`, while a Spanish "y" adds
 STOPS: Final = ".,"  # at the end of a number they belong to the sentence
 OTHER_WORDS: Final = (  # lists of words that compare, count or list
     *EXTREMES,
@@ -212,15 +208,15 @@ class RowClaim:
     def _has_other_name(self, row: NamedRow) -> bool:
         """Return whether an unknown name is right before or after a name."""
         beside = (word for word in self.words if row.start - word.end == 1 or word.start - row.end == 1)
-        is_capital, stop_words = self.is_capital_at(row.start), load_stop_words(self.language)
+        is_capital, stop_words = self.shows_name(row.start), load_stop_words(self.language)
         names = (
             word.word for word in beside if self.written[word.start].isupper() is self.written[row.start].isupper()
         )
         others = (word for word in names if word not in stop_words and not self.table.count_matches([word]))
         return (row.is_part or is_capital) and any(is_capital or word in self.content for word in others)
 
-    def is_capital_at(self, at: int) -> bool:
-        """Return whether a capital letter shows a name. In German, all nouns have one."""
+    def shows_name(self, at: int) -> bool:
+        """Return whether the letter at a place is a capital that shows a name. In German, all nouns begin with a capital."""
         return self.written[at].isupper() and not self.language.startswith(CAPITAL_NOUNS)
 
     @cached_property
@@ -259,43 +255,6 @@ class RowClaim:
             return is_alone
         values = ([column.values[place] for column in self.table.dates.values()] for place in places)
         return is_alone and all(any(one is not None and day.first <= one <= day.last for one in row) for row in values)
-
-    @cached_property
-    def joints(self) -> list[PlacedWord]:
-        """The words that join two statements, such as "but". `Ann and Ben` and `between 5 and 9` are no statements."""
-        adding, joining = load_word_list("adding"), load_word_list("joining")
-        adding -= NO_JOINTS.get(self.language, frozenset())
-        return [
-            word
-            for at, word in enumerate(self.words)
-            if word.word in joining
-            or (word.word in adding and not self._joins_names(at) and not self._joins_values(at))
-        ]
-
-    @property
-    def is_one_statement(self) -> bool:
-        return not self.joints and not self.gives_reason
-
-    @property
-    def gives_reason(self) -> bool:
-        return not load_word_list("causing").isdisjoint(self.folded)
-
-    def _joins_names(self, at: int) -> bool:
-        """Return whether a word is between two names, maybe with function words and a comma around it."""
-        word = self.words[at]
-        before = [row.end for row in self.named if row.end <= word.start]
-        after = [row.start for row in self.named if row.start >= word.end]
-        if not before or not after:
-            return False
-        between = [other.word for other in self.words if before[-1] <= other.start < after[0] and other is not word]
-        stop_words = load_stop_words(self.language)
-        return all(other in stop_words or self.table.count_matches([other]) for other in between)
-
-    def _joins_values(self, at: int) -> bool:
-        """Return whether a word is between two numbers or dates: `between 5 and 9`."""
-        word = self.words[at]
-        before, after = self.text[: word.start].rstrip(), self.text[word.end :].lstrip()
-        return bool(_VALUE_END.search(before)) and bool(_VALUE_START.match(after))
 
     @property
     def is_rough(self) -> bool:

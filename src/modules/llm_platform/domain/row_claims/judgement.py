@@ -21,7 +21,7 @@ from modules.llm_platform.domain.row_claims.sets import (
     has_limit_or_extreme,
 )
 from modules.llm_platform.domain.row_claims.source_tables import SourceTable
-from modules.llm_platform.domain.row_claims.statements import divide
+from modules.llm_platform.domain.row_claims.statements import divide, is_one_statement
 
 CHECKS: Final[Sequence[Callable[[RowClaim], RowFinding | None]]] = (
     check_extreme,
@@ -62,7 +62,7 @@ def _find(claim: RowClaim) -> RowFinding | None:
     """Return what the cells say. What is beyond single rows, and reasons, are not read."""
     if is_beyond_cells(claim):
         return None
-    return _find_statement(claim) if claim.is_one_statement else _find_all(divide(claim))
+    return _find_statement(claim) if is_one_statement(claim) else _find_all(divide(claim))
 
 
 def _find_all(statements: Sequence[Sequence[RowClaim]]) -> RowFinding | None:
@@ -78,7 +78,7 @@ def _find_all(statements: Sequence[Sequence[RowClaim]]) -> RowFinding | None:
 
 def _find_agreed(readings: Sequence[RowClaim]) -> RowFinding | None:
     """Return the finding of the readings of a statement; None if they differ: `Tom is 16 and the oldest is 71` is about two."""
-    found = [_find_statement(claim) for claim in readings if claim.is_one_statement]
+    found = [_find_statement(claim) for claim in readings if is_one_statement(claim)]
     known = [one for one in found if one is not None]
     return known[0] if len({one.is_true for one in known}) == 1 else None
 
@@ -90,7 +90,7 @@ def _find_statement(claim: RowClaim) -> RowFinding | None:
 
 
 def _compares(claim: RowClaim) -> bool:
-    is_of_several = not claim.is_one_statement or any(len(cells) > 1 for cells in claim.named_cells.values())
+    is_of_several = not is_one_statement(claim) or any(len(cells) > 1 for cells in claim.named_cells.values())
     joins_rows = len(claim.places) > 1 and is_of_several  # `Tom plays the viola and Ines the cello`
     is_of_some = bool(claim.named) and has_limit_or_extreme(claim)
     return joins_rows or is_of_some or says_more_of_rows(claim) or counts_rows(claim) or compares_rows(claim)

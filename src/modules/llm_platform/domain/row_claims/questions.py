@@ -34,7 +34,6 @@ from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.tokens import fold
 
 QUESTION_MARKS: Final = ("?", "？", "؟")
-VERBS: Final = {"en": frozenset(("was", "come"))}  # ask in German and Italian
 BEGINNING: Final = frozenset(("que",))  # asks only as the first word
 MIN_NAMED: Final = 2  # rows of a comparison
 
@@ -95,9 +94,9 @@ def _has_alternatives(words: Sequence[str]) -> bool:
 
 def _asks_yes_or_no(question: Question, words: Sequence[str]) -> bool:
     """Return whether a question has no word that asks for something else, and has a question mark or begins with a verb."""
-    asking = frozenset().union(*map(load_word_list, ("choosing", "counting", "asking_else")))
+    kinds = ("choosing", "counting", "asking_else")
+    asking = frozenset().union(*(load_word_list(kind, question.language) for kind in kinds))
     asking -= frozenset(words[1:]) & BEGINNING  # `plus longue que` asks nothing
-    asking -= VERBS.get(question.language, frozenset())
     begins_so = bool(words) and words[0] in load_word_list("yes_or_no")
     return (begins_so or question.text.rstrip().endswith(QUESTION_MARKS)) and asking.isdisjoint(words)
 

@@ -255,9 +255,8 @@ def _check_words(claim: RowClaim, place: int) -> RowFinding | None:
 def check_count(claim: RowClaim) -> RowFinding | None:
     """Return whether a number of rows is right: `Three members are under 18`."""
     counted = _read_count(claim)
-    if claim.is_asked or counted is None or claim.named or not claim.source.is_whole:
-        return None  # a question counts by "how many"
-    if not _counts_exactly(claim, counted):
+    is_read = not claim.is_asked and not claim.named and claim.source.is_whole  # a question asks "how many"
+    if counted is None or not is_read or not _counts_exactly(claim, counted):
         return None
     question = _read(claim, COUNTED, [counted.span])
     found = find_asked_rows(question, [claim.table])

@@ -1,25 +1,34 @@
 """Divide a claim that makes several statements about rows: `Tom is 16 and pays £60, but Ines pays £30`."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from modules.llm_platform.domain.extractive.limits import load_phrases
 from modules.llm_platform.domain.extractive.table_words import load_word_list
 from modules.llm_platform.domain.row_claims.claim import RowClaim
-from modules.llm_platform.domain.row_claims.source_tables import list_placed_words
+from modules.llm_platform.domain.row_claims.source_tables import PlacedWord, list_placed_words
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.sentences import Span
 
 MAX_STATEMENTS: Final = 4
+_VALUE_END: Final = re.compile(r"(?:\d|[^\W\d_]{1,12}\.?)\Z")  # a number with its unit, or a month
+_VALUE_START: Final = re.compile(r"[£$€]?\d")
+
+
+def is_one_statement(claim: RowClaim) -> bool:
+    """Return whether a claim makes one statement and gives no reason."""
+    return not _gives_reason(claim) and not _list_joints(claim)
 
 
 def divide(claim: RowClaim) -> list[list[RowClaim]]:
     """Return the statements of a claim, each with its readings; empty if there are too many, or if one gives a reason.
 
-    A statement without a name may be about all rows, or about those that begin the first statement. In the text of a statement
-    everything else is blank, so that its spans are those of the whole claim.
+    A statement without a name may be about all rows, or about the rows whose names begin the first statement. A statement has
+    the length of the claim, because the other statements are replaced by blanks. So a span in a statement is valid in the claim.
     """
-    joints = claim.joints
-    if claim.gives_reason or len(joints) >= MAX_STATEMENTS:
+    joints = _list_joints(claim)
+    if _gives_reason(claim) or len(joints) >= MAX_STATEMENTS:
         return []
     ends = [joint.start for joint in joints]
     starts = [joint.end for joint in joints]
@@ -57,6 +66,38 @@ def _find_subject(claim: RowClaim, first: Span) -> list[Span]:
 def _is_joined(between: str) -> bool:
     """Return whether only a comma or an "and" is between two names."""
     return load_word_list("adding").issuperset(between.casefold().replace(",", " ").split())
+
+
+def _gives_reason(claim: RowClaim) -> bool:
+    return not load_word_list("causing").isdisjoint(claim.folded)
+
+
+def _list_joints(claim: RowClaim) -> list[PlacedWord]:
+    """Return the words that join two statements, such as "but". In `Ann and Ben` and `between 5 and 9`, "and" joins none."""
+    adding, joining = load_word_list("adding", claim.language), load_word_list("joining")
+    return [
+        word
+        for word in claim.words
+        if word.word in joining
+        or (word.word in adding and not _joins_names(claim, word) and not _joins_values(claim, word))
+    ]
+
+
+def _joins_names(claim: RowClaim, word: PlacedWord) -> bool:
+    """Return whether a word is between two names, maybe with function words and a comma around it."""
+    before = [row.end for row in claim.named if row.end <= word.start]
+    after = [row.start for row in claim.named if row.start >= word.end]
+    if not before or not after:
+        return False
+    between = [other.word for other in claim.words if before[-1] <= other.start < after[0] and other is not word]
+    stop_words = load_stop_words(claim.language)
+    return all(other in stop_words or claim.table.count_matches([other]) for other in between)
+
+
+def _joins_values(claim: RowClaim, word: PlacedWord) -> bool:
+    """Return whether a number or date begins after a word, and a number or a word ends before it: `between 5 and 9`."""
+    before, after = claim.text[: word.start].rstrip(), claim.text[word.end :].lstrip()
+    return bool(_VALUE_END.search(before)) and bool(_VALUE_START.match(after))
 
 
 def _keep(claim: RowClaim, spans: Sequence[Span]) -> RowClaim:

@@ -275,7 +275,7 @@ def _parse_han_number(written: str) -> int:
 
 
 _MONTHS, _WEEKDAYS = frozenset(range(12)), frozenset(range(12, 19))
-_ALSO_VERBS: Final = frozenset({"may", "march"})  # months only if they are capitalised
+ALSO_VERBS: Final = frozenset({"may", "march"})  # months only if they are capitalised
 ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
 
 
@@ -293,5 +293,5 @@ def _find_months_and_weekdays(words: Collection[str]) -> dict[int, str]:
     """Return the words that name months and weekdays, by their number."""
     names = load_date_words()
     found = {int(word[5:7]) - 1: word for word in words if "-" in word and ISO_DATE.fullmatch(word)}
-    known = {names[word.casefold()]: word for word in words if word.casefold() in names and word not in _ALSO_VERBS}
+    known = {names[word.casefold()]: word for word in words if word.casefold() in names and word not in ALSO_VERBS}
     return found | known

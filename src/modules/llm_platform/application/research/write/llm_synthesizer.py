@@ -86,7 +86,9 @@ class LLMSynthesizer(StreamingSynthesizer):
             yield SynthesisToken(text=synthesis.text)
             yield synthesis
             return
-        rows = None if request.questions else await self._find_rows(request)
+        rows = (
+            None if request.questions else await run_in_thread_if_long(_count_chars(request), self._find_rows, request)
+        )
         if rows is not None and self._is_small and not request.has_wishes:
             quoted = Synthesis(text=render_rows(rows, get_messages(request.language)), synthesizer=EXTRACTIVE)
             yield SynthesisToken(text=quoted.text)
@@ -127,21 +129,20 @@ class LLMSynthesizer(StreamingSynthesizer):
     def _is_small(self) -> bool:
         return self._sources_tokens <= SMALL_BUDGET_TOKENS
 
-    async def _find_rows(self, request: SynthesisRequest) -> RowsFound | None:
+    def _find_rows(self, request: SynthesisRequest) -> RowsFound | None:
         """Return the rows that answer. A larger model compares rows itself if it can read them all."""
         if not any(source.is_whole for source in request.sources):
             return None
         if not self._is_small and sum(count_tokens(one.text) for one in request.sources) <= self._sources_tokens:
             return None
-        chars = sum(len(source.text) for source in request.sources)
-        return await run_in_thread_if_long(chars, choose_rows, request.sources, request.question, request.language)
+        return choose_rows(request.sources, request.question, request.language)
 
     async def _make_prompt(
         self, request: SynthesisRequest, rows: RowsFound | None
     ) -> tuple[Prompt, tuple[Degraded, ...]]:
         """Return the prompt, and what failed while its passages were chosen."""
         context_tokens = await resolve_context(self._context_tokens)
-        chars = sum(len(source.text) for source in request.sources)
+        chars = _count_chars(request)
         if request.questions:
             limit = self._report_sources_tokens
             return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit), ()
@@ -167,6 +168,10 @@ class _AnswerReader:
 
     def finish(self) -> str:
         return self._mark.feed(self._tokens.finish()) + self._mark.finish()
+
+
+def _count_chars(request: SynthesisRequest) -> int:
+    return sum(len(source.text) for source in request.sources)
 
 
 def _make_synthesis(response: LLMResponse, text: str, answered: bool, prompt: Prompt) -> Synthesis:

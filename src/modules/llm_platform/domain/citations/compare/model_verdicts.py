@@ -14,6 +14,7 @@ from modules.llm_platform.domain.citations.read.sentences import read_answer
 from modules.llm_platform.domain.citations.read.words import IDENTIFIER, WORD, is_unspaced
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, ModelVerdict, Verdict
 from modules.llm_platform.domain.text.numbers import (
+    ALSO_VERBS,
     ISO_DATE,
     Reading,
     list_numbers,
@@ -26,7 +27,6 @@ from modules.llm_platform.domain.text.tokens import fold
 
 _RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 0, "partial": 1, "supported": 2}
 _LITERAL = re.compile(r"(?<!`)`+([^`]+)`+|(?<![^\s`\"'(])(?:/|--?)\w[\w/.-]*")  # code, paths and flags
-_ALSO_VERBS = frozenset({"may", "march"})  # these are months only if they are capitalised
 
 
 def list_claims(answer: str, language: str) -> dict[tuple[int, int], str]:
@@ -111,7 +111,7 @@ def _list_facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
         word, at = fold(match[0]), Offset(match.start())
         if word in numbers:
             found.append((read_value(numbers[word]), at))
-        elif word in dates and not (match[0] == word and word in _ALSO_VERBS):
+        elif word in dates and not (match[0] == word and word in ALSO_VERBS):
             found.append((_make_date(dates[word]), at))
         elif word in identifiers or _is_identifier(match[0]):
             found.append((frozenset({word.removesuffix("()")}), at))
