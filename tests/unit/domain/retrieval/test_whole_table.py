@@ -50,6 +50,10 @@ def test_prose_that_was_found_stays() -> None:
         ("How many sites have 4 pumps?", True),
         ("Has Oslo more pumps than Graz?", True),  # in two passages
         ("How many pumps does Oslo have?", True),
+        ("Is there a site with more than 20 pumps?", True),
+        ("Which has more pumps, Oslo or Graz?", True),
+        ("Do all sites have pumps?", True),
+        ("Is Oslo a site?", False),
         ("Which sites have no pumps?", True),
         ("Which sites have pumps?", True),
         ("Which sites lose their pumps near a limit?", False),

@@ -18,6 +18,7 @@ from modules.llm_platform.domain.extractive.sentences import (
 )
 from modules.llm_platform.domain.extractive.table_text import TABLE, TABLE_MARK
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text
+from modules.llm_platform.domain.row_claims.questions import asks_to_compare
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect_language
 from modules.llm_platform.domain.text.page_starts import PageStarts
 
@@ -46,12 +47,12 @@ def wants_whole_table(question: str, texts: Iterable[str]) -> bool:
 
 
 def compares_rows(question: str) -> bool:
-    """Return whether a question asks for the most, the least, or the rows within a limit: `Who is under 18?`
+    """Return whether a question asks for the most, the least, or the rows within a limit: `Who is under 18?`, `Is anyone?`
 
     Such a question may have no word of the table that answers it.
     """
     asked = _read(question)
-    return asks_about_rows(asked) or asks_for_limited_rows(asked)
+    return asks_about_rows(asked) or asks_for_limited_rows(asked) or asks_to_compare(asked)
 
 
 def _read(question: str) -> Question:

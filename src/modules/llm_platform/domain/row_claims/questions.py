@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.asked_rows import asks_for_any_rows, find_asked_rows
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.limits import read_limits
-from modules.llm_platform.domain.extractive.measures import Direction
+from modules.llm_platform.domain.extractive.measures import Direction, list_comparisons
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, read_asked_limit
 from modules.llm_platform.domain.extractive.superlatives import EXTREME_OF, list_readings, read_places
@@ -72,6 +72,15 @@ def asks_to_decide(question: Question) -> bool:
     """Return whether a question has alternatives (`A or B`) or asks for a yes or no."""
     words = fold_words(question.text)
     return _has_alternatives(words) or _asks_yes_or_no(question, words)
+
+
+def asks_to_compare(question: Question) -> bool:
+    """Return whether a question wants a decision that may need all rows: a limit, more or less of something, or each row."""
+    if not asks_to_decide(question):
+        return False
+    words = fold_words(question.text)
+    is_of_all = not load_word_list("every").isdisjoint(words)
+    return is_of_all or any(map(list_comparisons, words)) or bool(read_limits(question.text))
 
 
 def decide_by_rows(question: Question, tables: Sequence[SourceTable]) -> RowsFound | None:
