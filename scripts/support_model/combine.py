@@ -182,7 +182,9 @@ async def main() -> None:
     }
     print(json.dumps(fitted))
     if a.write:
-        LIMITS.write_text(json.dumps(stored | {"english": fitted}, indent=2) + "\n", encoding="utf-8")
+        LIMITS.write_text(
+            json.dumps(stored | {"english": stored["english"] | fitted}, indent=2) + "\n", encoding="utf-8"
+        )
     await model.aclose()
 
 

@@ -240,3 +240,43 @@ def test_the_model_reads_the_quote_and_what_else_fits() -> None:
     (reading,) = doubt.readings
     assert "Their manager must agree to remote days." in reading.passage
     assert len(reading.passage) <= 700
+
+
+SHELTER = SOURCE.model_copy(
+    update={
+        "text": "Guests may stay in the shelter for three nights in a row, and after that they pay four pounds a night. "
+        "The kitchen of the shelter is open from 7 to 10 every morning."
+    }
+)
+REWORDED = "The kitchen of the shelter serves people from 7 to 9 every morning [1]."  # another number, and words the source lacks
+COPIED = "The kitchen of the shelter is open from 7 to 9 every morning [1]."
+
+
+@for_each(
+    "answer, log_odds, verdict, finding",
+    [
+        (COPIED, SURE, "unsupported", "contradicts"),
+        (REWORDED, -SURE, "unsupported", "contradicts"),
+        (REWORDED, SURE, "partial", None),
+    ],
+)
+def test_the_model_may_object_to_a_contradiction_in_other_words(
+    answer: str, log_odds: float, verdict: str, finding: str | None
+) -> None:
+    """It cannot object in a sentence that copies its source but for one number, and it never makes it supported."""
+    (by_words,) = CitationChecker([SHELTER], "en").check(answer).citations
+    assert by_words.finding == "contradicts"
+    (found,) = checked_by_model(answer, log_odds, SHELTER)
+    assert (found.verdict, found.finding) == (verdict, finding)
+    assert (found.difference is None) == (finding is None)
+
+
+@for_each("log_odds", [-SURE, SURE])
+def test_a_sentence_that_shares_few_words_is_not_contradicted_and_not_supported(log_odds: float) -> None:
+    """One who leaves after two nights is within the three nights of the source, which has another number of nights."""
+    answer = "A visitor who leaves after two nights owes nothing [1]."
+    (by_words,) = CitationChecker([SHELTER], "en").check(answer).citations
+    (found,) = checked_by_model(answer, log_odds, SHELTER)
+    for checked in (by_words, found):
+        assert checked.verdict in ("partial", "unsupported")
+        assert checked.finding != "contradicts"

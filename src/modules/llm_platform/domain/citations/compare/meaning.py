@@ -1,7 +1,8 @@
 """Combine the verdict of the words with the result of a support model, which reads the claim and a passage of the source.
 
 Words decide what they can prove: a changed fact, a copy, a number that the source lacks. The model decides whether the source
-says the same in other words. The less the words agree, the more certain the model must be.
+says the same in other words. The less the words agree, the more certain the model must be. If the words refute a claim that
+shares only some words with its source, the model may call the claim partial, but not supported.
 
 `Doubts` collects the judgements that the model may decide. Each becomes a `Doubt`, the claim and the passages that the model
 reads, and `decide` turns the log-odds of the model into a verdict.
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText
 from modules.llm_platform.domain.citations.compare.model_verdicts import find_highest_verdict
@@ -175,14 +176,14 @@ class Doubts:
 
 
 @cache
-def read_limits(words: Verdict, *, is_english: bool = True, is_without_words: bool = False) -> Limits:
-    """Return the limits for a verdict of the words, or for claims that share no word with their source.
+def read_limits(kind: Verdict | Literal["refuted", "without words"], *, is_english: bool = True) -> Limits:
+    """Return the limits for a verdict of the words, for refuted claims, or for claims that share no word with their source.
 
     `scripts/support_model/combine.py` fits the limits of English in `support_limits.json`, and `languages.py` measures the
     limits of other languages.
     """
     limits = load_data("support_limits")["english" if is_english else "other languages"]
-    return Limits(**limits["without words" if is_without_words else words])
+    return Limits(**limits[kind])
 
 
 def decide(doubt: Doubt, log_odds: Sequence[float]) -> Judgement:
@@ -193,11 +194,14 @@ def decide(doubt: Doubt, log_odds: Sequence[float]) -> Judgement:
     """
     highest, best = max(zip(log_odds, doubt.readings, strict=True), key=itemgetter(0))
     judgement, has_no_words = doubt.judgement, doubt.judgement.is_without_words
-    limits = read_limits(judgement.verdict, is_english=doubt.is_english, is_without_words=has_no_words)
+    kind = "without words" if has_no_words else "refuted" if judgement.is_refuted else judgement.verdict
+    limits = read_limits(kind, is_english=doubt.is_english)
     if has_no_words and highest < limits.partial:
         return judgement
     verdict: Verdict = "unsupported"
     if highest >= limits.partial:
         verdict = "supported" if highest >= limits.supported else "partial"
     decided = min(verdict, best.highest, key=RANK.__getitem__)
-    return replace(judgement, quote=best.quote, verdict=decided, word_verdict=judgement.verdict)
+    if judgement.is_refuted and decided != "unsupported":
+        judgement = replace(judgement, is_refuted=False, change=None)
+    return replace(judgement, quote=best.quote, verdict=decided, word_verdict=doubt.judgement.verdict)

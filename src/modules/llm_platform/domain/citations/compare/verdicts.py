@@ -5,6 +5,11 @@ the passage that fits best, `facts` compares the facts of both, and `score` comp
 the claim. One wrong number, unit, name, identifier, date or negation refutes a claim, even if everything else agrees. If the
 source lacks a number of the claim, or gives its act to another subject, the claim is partial at best.
 
+A change refutes a claim only if the source has most of its other words. "A guest of two nights pays nothing" is not refuted by
+"Guests may stay three nights; after that they pay £4": such a claim is partial at best. If the source has more of them, but not
+nearly all, the claim is refuted, and a support model that reads both may call it partial (`is_in_doubt`). Words of two languages
+cannot be compared, so there a change always refutes.
+
 The cells decide a claim about the rows of a table, such as "Ines is older than Ben" (`row_judgement`). If it is not certain what
 they say, shared words do not support or refute it.
 """
@@ -38,6 +43,10 @@ LAST_LATIN: Final = "\u024f"
 RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "unchecked": 2, "supported": 3}
 MIN_VERBATIM_SHARE: Final = 0.9  # a source with a smaller share of the words is not searched for a copy
 MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # a source with this share of the words is in the language of the sentence
+# A claim is refuted if the source has this share of the words beside the change, by weight; a support model may object below the
+# second share.
+MIN_REFUTED_SHARE: Final = 0.6
+MIN_CERTAIN_SHARE: Final = 0.8
 COMPUTED_SCORE: Final = 0.95  # of a claim that the cells of a table confirm
 MAX_QUOTED_ROWS: Final = 3  # adjacent rows in one quote
 DENIAL_REACH_CHARS: Final = 40  # a denial is looked for this far before and after a copied sentence
@@ -50,6 +59,7 @@ class Judgement:
     - `score` is the probability that the source supports the sentence, 0 to 1.
     - `quote` is the span of the passage in the source, (0, 0) if none fits.
     - `is_refuted` is True if a fact of the sentence was changed.
+    - `is_in_doubt` is True if the source lacks so many other words of a refuted sentence that both may say the same.
     - `is_verbatim` is True if the source has the sentence word for word, or each cell of a table row.
     - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
     - `highest` is the highest verdict that a support model may give. Words decide about numbers and about who did something.
@@ -67,6 +77,7 @@ class Judgement:
     highest: Verdict = "supported"
     word_verdict: Verdict | None = None
     is_computed: bool = False
+    is_in_doubt: bool = False
 
     @property
     def is_final(self) -> bool:
@@ -74,7 +85,7 @@ class Judgement:
         return (
             self.verdict == "unchecked"
             or self.is_verbatim
-            or self.is_refuted
+            or (self.is_refuted and not self.is_in_doubt)
             or self.is_computed
             or bool(self.cells)
             or self.word_verdict is not None
@@ -177,7 +188,7 @@ def _judge_claim(claim: Claim, source: SourceText, language: str) -> Judgement:
         return _judge_by_rows(rows.claim, rows.finding, source)
     if passage is None:
         return _spare_foreign_claim(claim, source, language, Judgement("unsupported", 0.0))
-    judgement = _judge_by_facts(claim, source, passage)
+    judgement = _judge_by_facts(claim, source, passage, language)
     if rows.is_open:
         return _leave_open(judgement)
     if judgement.verdict != "supported" and passage.known < MIN_SAME_LANGUAGE_SHARE:
@@ -185,24 +196,42 @@ def _judge_claim(claim: Claim, source: SourceText, language: str) -> Judgement:
     return judgement
 
 
-def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
+def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage, language: str) -> Judgement:
     compared, limits = Comparison(claim, source, passage), read_weights()
     features = compute_features(compared)
     score = compute_probability(features)
     change = find_change(compared)
-    is_partial = is_partial_at_best(compared)
-    if score >= limits.supported and not change and not is_partial:
+    is_partial = change is not None or is_partial_at_best(compared)
+    if score >= limits.supported and not is_partial:
         return Judgement("supported", round(score, 2), passage.span)
-    is_unsupported = change is not None or score < limits.partial
+    unchanged = 0.0 if change is None else _measure_unchanged_share(claim, source, change)
+    is_foreign = change is not None and unchanged < MIN_CERTAIN_SHARE and _are_foreign(claim, source, language)
+    is_refuted = unchanged >= MIN_REFUTED_SHARE or is_foreign
+    is_unsupported = is_refuted or score < limits.partial
     highest_score = limits.refuted if is_unsupported else limits.supported
+    replacement = find_replacement(compared) if features.replaced and not change else None
     return Judgement(
         "unsupported" if is_unsupported else "partial",
         round(min(score, highest_score), 2),
         passage.span,
-        is_refuted=change is not None,
-        change=change or (find_replacement(compared) if features.replaced else None),
+        is_refuted=is_refuted,
+        is_in_doubt=is_refuted and unchanged < MIN_CERTAIN_SHARE and not is_foreign,
+        change=change if is_refuted else replacement,
         highest="partial" if is_partial else "supported",
     )
+
+
+def _measure_unchanged_share(claim: Claim, source: SourceText, change: Change) -> float:
+    """Return the share of the words beside the change that the source has, by weight; 1 if there are no other words.
+
+    A change without a place of its own is the whole claim. All words then count.
+    """
+    first, last = change.claimed if change.claimed != (0, len(claim.text)) else (0, 0)
+    words = zip(claim.words, claim.offsets, strict=True)
+    unchanged = [word for word, start in words if word.is_content and not first <= start < last]
+    total = sum(word.weight for word in unchanged)
+    known = sum(word.weight for word in unchanged if source.knows(word.key, word.written))
+    return known / total if total else 1.0
 
 
 def _judge_by_rows(claim: RowClaim, finding: RowFinding, source: SourceText) -> Judgement:
@@ -259,14 +288,15 @@ def _spare_foreign_claim(claim: Claim, source: SourceText, language: str, judgem
 
     Words of two languages cannot be compared. But if the source lacks a figure or name of the claim, `judgement` stays.
     """
-    primary = language.partition("-")[0].lower()
-    if (
-        source.language in (None, primary)
-        or detect_language(claim.text) != primary
-        or _lacks_figure_or_name(claim, source)
-    ):
+    if not _are_foreign(claim, source, language) or _lacks_figure_or_name(claim, source):
         return judgement
     return Judgement("unchecked", judgement.score, judgement.quote)
+
+
+def _are_foreign(claim: Claim, source: SourceText, language: str) -> bool:
+    """Return whether claim and source are in different languages. `language` is the language of the answer."""
+    primary = language.partition("-")[0].lower()
+    return source.language not in (None, primary) and detect_language(claim.text) == primary
 
 
 def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
