@@ -13,7 +13,7 @@ import pytest
 from scripts import folder_questions
 from scripts.folder_questions import Depth
 
-NUMBERS = {"folder": 80, "tables": 90, "rows": 140, "limits": 160, "plain": 72}
+NUMBERS = {"folder": 80, "long1": 80, "long2": 80, "long3": 90, "tables": 90, "rows": 140, "limits": 160, "plain": 72}
 
 
 class Bar(NamedTuple):
@@ -28,6 +28,9 @@ class Bar(NamedTuple):
 BARS: dict[tuple[str, Depth], Bar] = {
     ("folder", "shallow"): Bar(4, right=9, right_or_shown=12, wrong=3),
     ("folder", "deep"): Bar(8, right=5, right_or_shown=8, wrong=2),
+    ("long2", "shallow"): Bar(4, right=12, right_or_shown=15, wrong=3),
+    ("long2", "deep"): Bar(8, right=5, right_or_shown=6, wrong=2),
+    ("long3", "shallow"): Bar(4, right=10, right_or_shown=11, wrong=5),
     ("tables", "shallow"): Bar(4, right=8, right_or_shown=10, wrong=4),
     ("tables", "deep"): Bar(9, right=7, right_or_shown=7, wrong=1),
     ("rows", "shallow"): Bar(5, right=12, right_or_shown=13, wrong=6),

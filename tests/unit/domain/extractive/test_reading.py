@@ -204,3 +204,40 @@ def test_a_sentence_that_was_not_read_is_weighed_by_closeness_alone(monkeypatch:
     assert SentenceReading(near, 0.5, 1.0).odds == 0.5
     assert SentenceReading(near, 0.5, 1.0, 2.0, "english").odds == 2.5
     assert kinds == ["near", "english"]
+
+
+def agreed_on(question: str, text: str, closeness: Callable[[str], float], log_odds: float) -> list[str]:
+    """Return the sentences that are chosen by this closeness, if the words chose none.
+
+    The model gives all sentences the same log-odds, and their closeness counts, too.
+    """
+    selection = replace(select(question, text), chosen=[])
+    near = list_quotable(selection)
+    read = keep_nearest(selection, near, [closeness(one.sentence.text) for one in near])
+    readings = [replace(one, log_odds=log_odds) for one in read]
+    return [one.sentence.text for one in choose_by_reading(selection, readings).selection.chosen]
+
+
+OFFICER = "The welfare officer is Ruth Calloway, who can be reached by telephone."
+OTHERS = "\n\n".join(f"Lane {number} belongs to group {number} in the evening." for number in range(80))
+ASKED = "Who is the welfare officer of the swimming club?"
+
+
+@for_each(
+    "question, others, nearness, log_odds, is_chosen",
+    [
+        (ASKED, OTHERS, 0.3, 0.4, True),
+        (ASKED, OTHERS, 0.3, 0.0, False),  # the model thinks that nothing may answer
+        (ASKED, OTHERS, -0.3, 0.6, False),  # other sentences are nearer
+        (ASKED, OTHERS[:400], 0.3, 0.4, False),  # among few sentences, the best one by words is easily a near one
+        ("Which officer?", OTHERS, 0.3, 0.4, False),  # one word is a topic
+        ("Who is the welfare manager of the rowing team in Leeds?", OTHERS, 0.3, 0.4, False),  # about something else
+    ],
+)
+def test_words_and_both_models_may_agree_on_an_uncertain_sentence(
+    question: str, others: str, nearness: float, log_odds: float, is_chosen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many sentences, the best one by words is near, too, and the best one for the model. Each alone is not enough."""
+    monkeypatch.setattr(reading, "AGREED_AMONG", 30)
+    chosen = agreed_on(question, f"{OFFICER}\n\n{others}", lambda text: nearness * (text == OFFICER), log_odds)
+    assert chosen == ([OFFICER] if is_chosen else [])

@@ -71,14 +71,47 @@ async def test_each_format_is_searched(folder: Path, make: Make) -> None:
     assert all(item.published_date is None and 0 <= (item.score or 0) <= 1 for item in answer.results)
 
 
-async def test_a_whole_document_with_a_table_is_marked_as_whole(folder: Path, make: Make) -> None:
-    """Comparing rows requires all rows. Texts without a table are not looked up."""
+async def test_a_whole_document_is_marked_as_whole(folder: Path, make: Make) -> None:
+    """Comparing rows requires all rows."""
     rows = "".join(f"gateway {number},{number % 7},open\n" for number in range(400))
     (folder / "long.csv").write_text(f"name,failures,state\n{rows}")
     (folder / "short.csv").write_text("name,failures,state\ngateway a,1,open\ngateway b,2,closed\n")
     (folder / "plain.txt").write_text("A text about the gateway.")
     answer = await search(make())
-    assert {item.title: item.is_whole for item in answer.results} == {"long": False, "short": True, "plain": False}
+    assert {item.title: item.is_whole for item in answer.results} == {"long": False, "short": True, "plain": True}
+
+
+FILLER = (
+    "The kitchen of this house is closed on Mondays, and in August the cook is away for two weeks of holidays. " * 20
+)
+
+
+async def test_a_short_document_comes_whole_beside_its_best_passage(folder: Path, make: Make) -> None:
+    """The sentence that answers may have no word of the query. A long document would take too long to read."""
+    text = f"The gateway restarts at night.\n\n{FILLER}\n\n{FILLER}\n\nThe warranty lasts three years."
+    (folder / "short.txt").write_text(text)
+    (folder / "long.txt").write_text("\n\n".join(["The gateway restarts at noon.", *[FILLER] * 5]))
+    found = {item.title: item for item in (await search(make())).results}
+    assert found["short"].document is not None
+    assert found["short"].document.text == text
+    assert "warranty" not in found["short"].snippet
+    assert found["long"].document is None
+
+
+async def test_only_the_first_results_come_whole(folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_search, "MAX_WHOLE", 2)
+    for number in range(4):
+        (folder / f"{number}.txt").write_text(f"The gateway restarts at {number}.")
+    found = (await search(make())).results
+    assert [item.document is not None for item in found] == [True, True, False, False]
+
+
+async def test_a_whole_document_has_no_secret_and_is_not_in_the_json(folder: Path, make: Make) -> None:
+    (folder / "short.txt").write_text(f"The gateway restarts at night.\n\n{FILLER}\n\nIts key is hunter2-secret.")
+    (item,) = (await search(make(redactor=Redactor(["hunter2-secret"])))).results
+    assert item.document is not None
+    assert "hunter2" not in item.document.text
+    assert "document" not in item.model_dump()
 
 
 async def test_a_question_about_the_rows_of_a_table_gets_all_of_them(folder: Path, make: Make) -> None:

@@ -100,15 +100,16 @@ class RawResult(BaseModel, frozen=True):
 
     @classmethod
     def of(cls, item: dtos.WebSearchResultItem) -> Self:
+        quoted = item.document or dtos.DocumentText(text=item.text, pages=item.pages)
         return cls(
             title=item.title,
             url=item.url,
-            content=item.text,
+            content=quoted.text,
             source=item.source,
             score=item.score,
             published=item.published_date,
-            pages=item.pages,
-            is_whole=item.is_whole,
+            pages=quoted.pages,
+            is_whole=item.is_whole or item.document is not None,
         )
 
 

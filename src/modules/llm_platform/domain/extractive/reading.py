@@ -15,7 +15,7 @@ from typing import Final, Literal
 from modules.llm_platform.domain.extractive.candidates import Candidate, measure_overlap
 from modules.llm_platform.domain.extractive.named_rows import pick_asked_cells
 from modules.llm_platform.domain.extractive.question import Question
-from modules.llm_platform.domain.extractive.scoring import get_rank_key
+from modules.llm_platform.domain.extractive.scoring import get_rank_key, measure_coverage
 from modules.llm_platform.domain.extractive.selection import (
     MAX_QUOTES,
     REPEATS_FROM,
@@ -30,6 +30,11 @@ from modules.llm_platform.domain.text.data_files import load_data
 MAX_NEAR: Final = 240  # sentences of one question that get a vector
 MAX_READ: Final = 8  # sentences of one question that are read
 NEARLY_BEST: Final = 1.0  # the log-odds of a further quote may be lower than the best by this much
+# Of many sentences, the best one by words answers if it is one of the nearest ones, too, and the best one for the model.
+AGREED_AMONG: Final = 60
+AGREED_NEAR: Final = 3
+AGREED_TERMS: Final = 3  # terms that the question must have,
+AGREED_COVERAGE: Final = 0.4  # and the share of them that the sentence must have
 MAX_BEFORE_CHARS: Final = 160  # only the end of the sentence before is read
 
 Kind = Literal["english", "languages", "near"]
@@ -86,6 +91,7 @@ class SentenceReading:
 
     - `closeness` compares it with the question. `lead` is how far `closeness` is above the mean, in standard deviations.
     - `log_odds` is the result of the support model, and `kind` names the model that read the sentence.
+    - `is_agreed` is True if it is the best sentence by words and one of the nearest ones, among many.
     """
 
     candidate: Candidate
@@ -93,6 +99,7 @@ class SentenceReading:
     lead: float
     log_odds: float = 0.0
     kind: Kind = "near"
+    is_agreed: bool = False
 
     @property
     def features(self) -> dict[str, float]:
@@ -129,14 +136,33 @@ def choose_kind(question: str | None, sentence: str | None) -> Kind:
 
 
 def keep_nearest(selection: Selection, near: Sequence[Candidate], closeness: Sequence[float]) -> list[SentenceReading]:
-    """Return the sentences to read: the MAX_READ nearest ones, and all that the words chose."""
+    """Return the sentences to read: the MAX_READ nearest ones, and all that the words chose.
+
+    `near` has the best sentence by words first.
+    """
     mean, deviation = fmean(closeness), pstdev(closeness)
     readings = [
         SentenceReading(candidate, value, (value - mean) / deviation if deviation > 0 else 0.0)
         for candidate, value in zip(near, closeness, strict=True)
     ]
     nearest = sorted(readings, key=lambda one: -one.closeness)
-    return nearest[:MAX_READ] + [one for one in nearest[MAX_READ:] if one.candidate in selection.chosen]
+    read = nearest[:MAX_READ] + [one for one in nearest[MAX_READ:] if one.candidate in selection.chosen]
+    if len(near) < AGREED_AMONG or readings[0] not in nearest[:AGREED_NEAR]:
+        return read
+    if not _has_enough_words(selection.question, near[0]):
+        return read
+    return [replace(one, is_agreed=one is readings[0]) for one in read]
+
+
+def _has_enough_words(question: Question, candidate: Candidate) -> bool:
+    """Return whether a question has several terms, and a sentence enough of them, each counted by its own weight.
+
+    A row of a table has too few words to tell.
+    """
+    if len(question.terms) < AGREED_TERMS or candidate.sentence.row:
+        return False
+    covered = measure_coverage([candidate], [term.weight for term in question.terms], range(len(question.terms)))
+    return covered >= AGREED_COVERAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +195,9 @@ def choose_by_reading(selection: Selection, readings: Sequence[SentenceReading])
     is_close = bool(by_words) and max(by_words) >= best.margin - limits.words_within
     if by_words and (has_parts or (best.odds >= limits.words_from and is_close)):
         return ReadingResult(selection, ordered)
-    if best.odds < limits.answers_from:
+    if best.odds < limits.answers_from and not (best.is_agreed and best.odds >= limits.may_answer_from):
         return ReadingResult(replace(selection, chosen=[]), ordered, may_answer=best.odds >= limits.may_answer_from)
-    chosen = _choose_answers(ranked)
+    chosen = _choose_answers(ranked) or add_antecedent(best.candidate)
     return ReadingResult(replace(selection, chosen=[] if lacks_exact(selection.question, chosen) else chosen), ordered)
 
 

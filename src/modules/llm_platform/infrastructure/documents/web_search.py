@@ -12,7 +12,12 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.document_dtos import DocumentList, DocumentProblem, ListedDocument
 from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, IndexedDocument, Passage, RagSearch
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    DocumentText,
+    WebSearchRequest,
+    WebSearchResponse,
+    WebSearchResultItem,
+)
 from modules.llm_platform.domain.extractive.table_text import TABLE_MARK
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
@@ -36,6 +41,8 @@ LISTING_S: Final = 2.0
 LISTED_TITLE_CHARS: Final = 200  # longest title in a list
 BAD_FILES_NAMED: Final = 5  # files named in an error
 DEGRADED_FILES_NAMED: Final = 20  # files named in an answer
+MAX_SHORT_CHARS: Final = 8_000  # of a document from which an answer may quote all sentences, about three printed pages
+MAX_WHOLE: Final = 5  # the first results of a search that may come whole
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
 NOTHING_READABLE: Final = (
     "the documents folder holds nothing that can be read ({why}): put documents there, or name another folder. "
@@ -70,6 +77,8 @@ def describe_bad_files(name: str, reasons: Mapping[str, str], redactor: Redactor
 
 class DocumentWebSearch(IWebSearchProvider):
     """One result for each document: its best passage, quoted verbatim with adjoining passages that answer as well.
+
+    A short document comes whole beside it (`document`), because the sentence that answers may have no word of the query.
 
     `degraded` names files of the folder that could not be read, and says if only keywords are searched yet. A search waits up
     to `timeout` seconds for the folder to be read. After that, reading continues in the background.
@@ -157,7 +166,7 @@ class DocumentWebSearch(IWebSearchProvider):
         return WebSearchResponse(
             query=request.query,
             total_matches=len(documents) if len(documents) <= min(last, MAX_TOP_K - 1) else None,
-            results=tuple([await self._make_item(hits, request.query) for hits in shown]),
+            results=tuple([await self._make_item(hits, request.query, rank) for rank, hits in enumerate(shown)]),
             provider=self.name,
             degraded=(*ignored, *beyond, *found.degraded),
         )
@@ -263,7 +272,7 @@ class DocumentWebSearch(IWebSearchProvider):
         """Return the address of a passage's document: its own if that is a web address."""
         return passage.url if passage.url and is_openable(passage.url) else self._own.of(passage.doc_id)
 
-    async def _make_item(self, found: Sequence[FoundPassage], query: str) -> WebSearchResultItem:
+    async def _make_item(self, found: Sequence[FoundPassage], query: str, rank: int) -> WebSearchResultItem:
         best = found[0].passage
         url = self.get_address(best)
         self._shown.pop(url, None)  # An address that is shown again becomes the newest one.
@@ -273,12 +282,14 @@ class DocumentWebSearch(IWebSearchProvider):
         tables = await self._read_tables(found, query)
         merged = tables or merge_passages(found, query)
         snippet = self.redactor.text(merged.text)
+        document = await self._read_short_document(found) if tables is None and rank < MAX_WHOLE else None
         return WebSearchResultItem(
             title=self.redactor.text(best.title or best.doc_id),
             url=url,
             snippet=snippet,
             pages=merged.pages if snippet == merged.text else (),
-            is_whole=tables is not None or await self._is_whole(found, merged.text),
+            is_whole=tables is not None or (document is not None and document.text == snippet),
+            document=document,
             source=self.name,
             site_name=best.source,
             score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),
@@ -292,13 +303,17 @@ class DocumentWebSearch(IWebSearchProvider):
             passages = await self.document(found[0].passage.doc_id)
         return join_whole_tables(passages, merge_passages(found, query).text)
 
-    async def _is_whole(self, found: Sequence[FoundPassage], text: str) -> bool:
-        """Return whether this text is the whole document. Only documents with a table are looked up: whoever counts rows asks."""
-        if TABLE_MARK not in text or all(hit.passage.start > 0 for hit in found):
-            return False
+    async def _read_short_document(self, found: Sequence[FoundPassage]) -> DocumentText | None:
+        """Return the whole text of a document of at most MAX_SHORT_CHARS; None for a longer one."""
+        if any(hit.passage.start + len(hit.passage.text) > MAX_SHORT_CHARS for hit in found):
+            return None
         with _translate_errors(self._otherwise):
             passages = await self.document(found[0].passage.doc_id)
-        return merge_document_text(passages).text == text
+        merged = merge_document_text(passages, MAX_SHORT_CHARS + 1)
+        if not merged.text or len(merged.text) > MAX_SHORT_CHARS:
+            return None
+        text = self.redactor.text(merged.text)
+        return DocumentText(text=text, pages=merged.pages if text == merged.text else ())
 
 
 def _keep_tables(documents: Sequence[list[FoundPassage]]) -> list[list[FoundPassage]]:
