@@ -100,16 +100,16 @@ class RawResult(BaseModel, frozen=True):
 
     @classmethod
     def of(cls, item: dtos.WebSearchResultItem) -> Self:
-        quoted = item.document or dtos.DocumentText(text=item.text, pages=item.pages)
+        has_document = item.document_text is not None
         return cls(
             title=item.title,
             url=item.url,
-            content=quoted.text,
+            content=item.document_text or item.text,
             source=item.source,
             score=item.score,
             published=item.published_date,
-            pages=quoted.pages,
-            is_whole=item.is_whole or item.document is not None,
+            pages=item.document_pages if has_document else item.pages,
+            is_whole=item.is_whole or has_document,
         )
 
 

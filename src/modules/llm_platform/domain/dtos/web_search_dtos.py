@@ -100,13 +100,6 @@ class VerbatimWebSearchRequest(WebSearchRequest, frozen=True):
     safesearch: SafeSearch | None = None
 
 
-class DocumentText(BaseModel, frozen=True):
-    """The whole text of a document. `pages` says where its pages begin in `text`."""
-
-    text: str
-    pages: PageStarts = ()
-
-
 class WebSearchResultItem(BaseModel, frozen=True):
     """One hit. Times are ISO 8601 as the provider knew them; `source` is the engine or provider, `score` its own measure.
 
@@ -114,7 +107,8 @@ class WebSearchResultItem(BaseModel, frozen=True):
 
     - `pages` says where the pages of a document begin in `text`.
     - `is_whole` is True if `text` is known to be a whole document, or a table with all of its rows.
-    - `document` is the whole text of a short document, from which an answer may quote what the search did not find.
+    - `document_text` is the whole text of a short document, from which an answer may quote what the search did not find, and
+      `document_pages` says where its pages begin.
     """
 
     title: str
@@ -127,7 +121,8 @@ class WebSearchResultItem(BaseModel, frozen=True):
     score: float | None = None
     pages: SkipJsonSchema[PageStarts] = Field(default=(), exclude=True, repr=False)
     is_whole: SkipJsonSchema[bool] = Field(default=False, exclude=True, repr=False)
-    document: SkipJsonSchema[DocumentText | None] = Field(default=None, exclude=True, repr=False)
+    document_text: SkipJsonSchema[str | None] = Field(default=None, exclude=True, repr=False)
+    document_pages: SkipJsonSchema[PageStarts] = Field(default=(), exclude=True, repr=False)
 
     @property
     def text(self) -> str:

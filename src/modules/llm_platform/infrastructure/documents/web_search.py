@@ -12,12 +12,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.document_dtos import DocumentList, DocumentProblem, ListedDocument
 from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, IndexedDocument, Passage, RagSearch
-from modules.llm_platform.domain.dtos.web_search_dtos import (
-    DocumentText,
-    WebSearchRequest,
-    WebSearchResponse,
-    WebSearchResultItem,
-)
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.extractive.table_text import TABLE_MARK
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
@@ -78,7 +73,7 @@ def describe_bad_files(name: str, reasons: Mapping[str, str], redactor: Redactor
 class DocumentWebSearch(IWebSearchProvider):
     """One result for each document: its best passage, quoted verbatim with adjoining passages that answer as well.
 
-    A short document comes whole beside it (`document`), because the sentence that answers may have no word of the query.
+    A short document comes whole beside it (`document_text`), because the sentence that answers may have no word of the query.
 
     `degraded` names files of the folder that could not be read, and says if only keywords are searched yet. A search waits up
     to `timeout` seconds for the folder to be read. After that, reading continues in the background.
@@ -282,14 +277,16 @@ class DocumentWebSearch(IWebSearchProvider):
         tables = await self._read_tables(found, query)
         merged = tables or merge_passages(found, query)
         snippet = self.redactor.text(merged.text)
-        document = await self._read_short_document(found) if tables is None and rank < MAX_WHOLE else None
+        whole = await self._read_short_document(found) if tables is None and rank < MAX_WHOLE else None
+        document = self.redactor.text(whole.text) if whole else None
         return WebSearchResultItem(
             title=self.redactor.text(best.title or best.doc_id),
             url=url,
             snippet=snippet,
             pages=merged.pages if snippet == merged.text else (),
-            is_whole=tables is not None or (document is not None and document.text == snippet),
-            document=document,
+            is_whole=tables is not None or document == snippet,
+            document_text=document,
+            document_pages=whole.pages if whole and document == whole.text else (),
             source=self.name,
             site_name=best.source,
             score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),
@@ -303,17 +300,14 @@ class DocumentWebSearch(IWebSearchProvider):
             passages = await self.document(found[0].passage.doc_id)
         return join_whole_tables(passages, merge_passages(found, query).text)
 
-    async def _read_short_document(self, found: Sequence[FoundPassage]) -> DocumentText | None:
+    async def _read_short_document(self, found: Sequence[FoundPassage]) -> MergedText | None:
         """Return the whole text of a document of at most MAX_SHORT_CHARS; None for a longer one."""
         if any(hit.passage.start + len(hit.passage.text) > MAX_SHORT_CHARS for hit in found):
             return None
         with _translate_errors(self._otherwise):
             passages = await self.document(found[0].passage.doc_id)
         merged = merge_document_text(passages, MAX_SHORT_CHARS + 1)
-        if not merged.text or len(merged.text) > MAX_SHORT_CHARS:
-            return None
-        text = self.redactor.text(merged.text)
-        return DocumentText(text=text, pages=merged.pages if text == merged.text else ())
+        return merged if 0 < len(merged.text) <= MAX_SHORT_CHARS else None
 
 
 def _keep_tables(documents: Sequence[list[FoundPassage]]) -> list[list[FoundPassage]]:
