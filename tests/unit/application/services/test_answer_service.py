@@ -388,3 +388,18 @@ async def test_rows_are_compared_over_all_rows_of_a_table(has_prose: bool) -> No
     answer = await world.answer("Which site has the most pumps?")
     assert "Highest “Pumps” of 6 rows" in answer.answer
     assert "| Brno | 5 [1] |" in answer.answer
+
+
+FILLER = "The kitchen of this house is closed on Mondays, and in August the cook is away for two weeks of holidays. "
+
+
+@for_each("repeats, has_all", [(2, True), (100, False)])
+async def test_a_short_document_is_answered_from_as_a_whole(repeats: int, has_all: bool) -> None:
+    """The sentence that answers may be in a passage that shares no word with the question."""
+    validity, rest = SESSIONS.texts[0], (FILLER * repeats, "It ends earlier at night.")
+    writer = FakeSynthesizer("Thirty minutes.")
+    world = await RagWorld([Indexed("sessions", "Sessions", (validity, *rest))], writer=writer).indexed()
+    await world.answer(QUESTION)
+    (text,) = sources_of(writer)
+    assert text.startswith(validity)
+    assert all(part.strip() in text for part in rest) is has_all

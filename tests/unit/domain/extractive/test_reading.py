@@ -241,3 +241,16 @@ def test_words_and_both_models_may_agree_on_an_uncertain_sentence(
     monkeypatch.setattr(reading, "AGREED_AMONG", 30)
     chosen = agreed_on(question, f"{OFFICER}\n\n{others}", lambda text: nearness * (text == OFFICER), log_odds)
     assert chosen == ([OFFICER] if is_chosen else [])
+
+
+def test_words_choose_among_what_the_search_found_and_the_models_among_all() -> None:
+    """In a whole document, a title gives each sentence words of the question, so a random one may have the most."""
+    question = "How many days of paid leave do full-time staff have?"
+    found, rest = "The office books the hotel.", "Full-time staff have 26 days of paid leave a year."
+    source = Source(index=1, title="Handbook", url="https://a.example/", text=f"{found}\n\n{rest}")
+    asked = read_question(question, "en")
+    whole = choose_by_words(asked, [source])
+    assert [one.sentence.text for one in whole.chosen] == [rest]
+    in_part = choose_by_words(asked, [source.model_copy(update={"excerpt": found})])
+    assert in_part.chosen == []
+    assert rest in [one.sentence.text for one in list_quotable(in_part)]

@@ -17,7 +17,12 @@ from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text
+from modules.llm_platform.domain.retrieval.merge_passages import (
+    MAX_WHOLE,
+    MergedText,
+    merge_document_text,
+    merge_short_document,
+)
 from modules.llm_platform.domain.retrieval.whole_table import join_whole_tables, wants_whole_table
 from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host, is_openable
@@ -49,13 +54,16 @@ class ContextPassage:
     """A text, and its document as an answer cites it; a document without id, URL and title is not cited.
 
     - `pages` says where the pages of the document begin in the text.
-    - `is_whole` is True if the text is a table with all of its rows, so that they can be compared and counted.
+    - `is_whole` is True if the text is a whole document, or a table with all of its rows, so that they can be compared and
+      counted.
+    - `excerpt` is the part of a whole document that the search found; None if `text` is all that it found.
     """
 
     text: str
     document: RagCitation
     pages: PageStarts = ()
     is_whole: bool = False
+    excerpt: str | None = None
 
     @property
     def key(self) -> tuple[str, str] | None:
@@ -98,6 +106,7 @@ def number_passages(passages: Sequence[ContextPassage]) -> tuple[Source, ...]:
             text_kind="document",
             pages=passage.pages,
             is_whole=passage.is_whole,
+            excerpt=passage.excerpt,
         )
         for number, passage in enumerate(passages, 1)
     )
@@ -148,6 +157,10 @@ class DocumentLookup:
         """
         return join_whole_tables(await self._find_passages(doc_id), found)
 
+    async def find_short(self, doc_id: str) -> MergedText | None:
+        """Return the whole text of a short document; None for a longer one. Raises the errors of the store."""
+        return merge_short_document(await self._find_passages(doc_id))
+
     async def _find_passages(self, doc_id: str) -> list[Passage]:
         return await self._store.passages(self._collection, doc_id)
 
@@ -192,21 +205,29 @@ class ContextResolver:
             collected.degraded.append(Degraded(component=CONTEXT, reason=NOT_INDEXED))
         return collected
 
-    async def complete_tables(self, passages: Sequence[ContextPassage], question: str) -> tuple[ContextPassage, ...]:
-        """Return the passages. A passage of a table has all rows of the table if the question compares or counts rows.
+    async def complete(self, passages: Sequence[ContextPassage], question: str) -> tuple[ContextPassage, ...]:
+        """Return the passages that a search found, with more of their documents.
+
+        - A passage of a table has all rows of the table if the question compares or counts rows.
+        - The first MAX_WHOLE passages have the whole text of their documents if these are short.
 
         Raises the errors of the store.
         """
 
-        async def complete(passage: ContextPassage) -> ContextPassage:
+        async def complete(ranked: tuple[int, ContextPassage]) -> ContextPassage:
+            rank, passage = ranked
             doc_id = passage.document.doc_id
-            if not doc_id or not wants_whole_table(question, [passage.text]):
+            if doc_id and wants_whole_table(question, [passage.text]):
+                tables = await self._documents.find_tables(doc_id, passage.text)
+                if tables is not None:
+                    return replace(passage, text=tables.text, pages=tables.pages, is_whole=True)
+            short = await self._documents.find_short(doc_id) if doc_id and rank < MAX_WHOLE else None
+            if short is None:
                 return passage
-            tables = await self._documents.find_tables(doc_id, passage.text)
-            return replace(passage, text=tables.text, pages=tables.pages, is_whole=True) if tables else passage
+            return replace(passage, text=short.text, pages=short.pages, is_whole=True, excerpt=passage.text)
 
-        completed = await _map_concurrently(complete, passages, MAX_CONCURRENT_LOOKUPS)
-        return tuple(completed[passage] for passage in passages)
+        completed = await _map_concurrently(complete, list(enumerate(passages)), MAX_CONCURRENT_LOOKUPS)
+        return tuple(completed.values())
 
     async def _read(self, url: str, until: float) -> Page | AppException:
         try:

@@ -132,7 +132,7 @@ class AnswerService:
         try:
             async with deadline_at(run.get_time(RETRIEVAL_END)):
                 found = await self._search(search)
-                hits = await self._context.complete_tables(_make_passages(found), run.question.question)
+                hits = await self._context.complete(_make_passages(found), run.question.question)
         except TimeoutError:
             collected.add_error(answering.INDEX, VectorStoreError(answering.INDEX_LATE))
             return

@@ -26,6 +26,7 @@ class Source(BaseModel, frozen=True):
       does not tell.
     - `pages` says where the pages of a PDF begin in `text`.
     - `is_whole` is True if `text` is known to be a whole document: its tables have all their rows.
+    - `excerpt` is the part of a whole document that the search found; None if `text` is all that it found. It is not stored.
     - `read_at` and `media_type` say when the page was read, and what its server called it; None if no page was read.
     """
 
@@ -38,6 +39,7 @@ class Source(BaseModel, frozen=True):
     extraction: float | None = None
     pages: PageStarts = ()
     is_whole: bool = False
+    excerpt: SkipJsonSchema[str | None] = Field(default=None, exclude=True, repr=False)
     read_at: datetime | None = Field(default=None, exclude_if=lambda value: value is None)
     media_type: str | None = Field(default=None, exclude_if=lambda value: value is None)
 
@@ -85,8 +87,8 @@ class RawResult(BaseModel, frozen=True):
     """One search result as the answer shows it.
 
     - `content` is the stored text that quotes point into.
-    - `pages` says where the pages of a document begin in `content`, and `is_whole` is as for a search result. Neither is part
-      of the JSON.
+    - `pages` says where the pages of a document begin in `content`, `is_whole` is as for a search result, and `excerpt` as for a
+      source. None of them is part of the JSON.
     """
 
     title: str
@@ -97,6 +99,7 @@ class RawResult(BaseModel, frozen=True):
     published: str | None = None
     pages: SkipJsonSchema[PageStarts] = Field(default=(), exclude=True, repr=False)
     is_whole: SkipJsonSchema[bool] = Field(default=False, exclude=True, repr=False)
+    excerpt: SkipJsonSchema[str | None] = Field(default=None, exclude=True, repr=False)
 
     @classmethod
     def of(cls, item: dtos.WebSearchResultItem) -> Self:
@@ -110,6 +113,7 @@ class RawResult(BaseModel, frozen=True):
             published=item.published_date,
             pages=item.document_pages if has_document else item.pages,
             is_whole=item.is_whole or has_document,
+            excerpt=item.text if has_document else None,
         )
 
 

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.extractive.definitions import defines_asked_ter
 from modules.llm_platform.domain.extractive.question import Question, TermMatcher, list_symbols
 from modules.llm_platform.domain.extractive.sentence_forms import SentenceForm, SourceSentences
 from modules.llm_platform.domain.extractive.sentence_rules import points_to_exhibit
-from modules.llm_platform.domain.extractive.sentences import Sentence
+from modules.llm_platform.domain.extractive.sentences import Sentence, read_source_blocks
 from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.text.tokens import fold, split_words
 
@@ -49,6 +49,7 @@ class Candidate:
     - `announced` are the blocks that the sentence announces.
     - `own_credits` maps the number of each term in the sentence to a credit, 0 to 1.
     - `credits` also counts terms in the title, the heading, the sentence before, and the announced blocks.
+    - `is_found` is False for a sentence of a whole document that the search did not find. Words do not choose it.
     - `score_candidates` sets `source_match`, how well the whole source matches, 0 to 1, and `score`.
     """
 
@@ -60,6 +61,7 @@ class Candidate:
     announced: AnnouncedBlocks
     own_credits: dict[int, float]
     credits: dict[int, float]
+    is_found: bool = True
     source_match: float = 0.0
     score: float = 0.0
 
@@ -152,7 +154,13 @@ def find_candidates(question: Question, sources: Sequence[Source], texts: Sequen
     candidates: list[Candidate] = []
     for rank, (source, blocks) in enumerate(zip(sources, texts, strict=True)):
         sentences = SourceSentences(source, blocks, question.language, relevance)
-        candidates += list_candidates(sentences, rank, question)
+        of_source = list_candidates(sentences, rank, question)
+        if source.excerpt is not None:
+            excerpt = SourceSentences(source, read_source_blocks(source.excerpt), question.language, relevance)
+            found = {form.sentence.text for form in excerpt.forms}
+            for candidate in of_source:
+                candidate.is_found = candidate.sentence.text in found
+        candidates += of_source
     return candidates
 
 

@@ -87,11 +87,12 @@ def select_quotes(question: Question, sources: Sequence[Source]) -> list[Quote]:
 def choose_by_words(question: Question, sources: Sequence[Source]) -> Selection:
     """Choose the sentences of the sources that have enough of the question's words."""
     candidates = find_candidates(question, sources, [read_source_blocks(source.text) for source in sources])
-    weights = weigh_terms(question, candidates)
+    found = [candidate for candidate in candidates if candidate.is_found]
+    weights = weigh_terms(question, found)
     score_candidates(candidates, weights)
     chosen: list[Candidate] = []
     for part in question.parts:
-        chosen += _PartSelector(question, part, candidates, weights, chosen).select()
+        chosen += _PartSelector(question, part, found, weights, chosen).select()
     chosen = [one for one in chosen if not any(other is not one and _is_listed_in(other, one) for other in chosen)]
     covered = measure_coverage(chosen, weights.subject, range(len(weights.subject)))
     if covered < ANSWERS_FROM or lacks_exact(question, chosen):

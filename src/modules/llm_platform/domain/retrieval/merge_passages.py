@@ -17,6 +17,8 @@ MIN_NEIGHBOUR_SCORE: Final = 0.75  # share of the best passage's score: such a n
 # A limit of 3 shows the answer to 48 of 84 questions instead of 47, in a ninth more text.
 MAX_MERGED: Final = 2
 MAX_EXACT: Final = 3  # further passages that have the options, signs and identifiers of the question
+MAX_SHORT_CHARS: Final = 8_000  # of a document from which an answer may quote all sentences, about three printed pages
+MAX_WHOLE: Final = 5  # the first documents of a search that may come whole
 MAX_GAP_CHARS: Final = 4  # neighbours have at most this many characters, all spaces, between them
 
 
@@ -47,6 +49,15 @@ def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -
         if limit is not None and len(text) >= limit:
             break
     return MergedText(text[:limit], tuple(pages))
+
+
+def merge_short_document(passages: Iterable[Passage]) -> MergedText | None:
+    """Return the whole text of a document of at most MAX_SHORT_CHARS, from all of its passages; None for a longer one.
+
+    The sentence that answers a question may have none of its words, so that no search finds its passage.
+    """
+    merged = merge_document_text(passages, MAX_SHORT_CHARS + 1)
+    return merged if 0 < len(merged.text) <= MAX_SHORT_CHARS else None
 
 
 def merge_passages(found: Sequence[FoundPassage], question: str = "") -> MergedText:

@@ -17,7 +17,13 @@ from modules.llm_platform.domain.extractive.table_text import TABLE_MARK
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.bm25 import make_passage_vector, make_question_vector
-from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text, merge_passages
+from modules.llm_platform.domain.retrieval.merge_passages import (
+    MAX_SHORT_CHARS,
+    MAX_WHOLE,
+    MergedText,
+    merge_passages,
+    merge_short_document,
+)
 from modules.llm_platform.domain.retrieval.whole_table import compares_rows, join_whole_tables, wants_whole_table
 from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.domain.urls.canonical_url import is_openable
@@ -36,8 +42,6 @@ LISTING_S: Final = 2.0
 LISTED_TITLE_CHARS: Final = 200  # longest title in a list
 BAD_FILES_NAMED: Final = 5  # files named in an error
 DEGRADED_FILES_NAMED: Final = 20  # files named in an answer
-MAX_SHORT_CHARS: Final = 8_000  # of a document from which an answer may quote all sentences, about three printed pages
-MAX_WHOLE: Final = 5  # the first results of a search that may come whole
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
 NOTHING_READABLE: Final = (
     "the documents folder holds nothing that can be read ({why}): put documents there, or name another folder. "
@@ -301,13 +305,11 @@ class DocumentWebSearch(IWebSearchProvider):
         return join_whole_tables(passages, merge_passages(found, query).text)
 
     async def _read_short_document(self, found: Sequence[FoundPassage]) -> MergedText | None:
-        """Return the whole text of a document of at most MAX_SHORT_CHARS; None for a longer one."""
+        """Return the whole text of a short document; None for a longer one, mostly without reading it."""
         if any(hit.passage.start + len(hit.passage.text) > MAX_SHORT_CHARS for hit in found):
             return None
         with _translate_errors(self._otherwise):
-            passages = await self.document(found[0].passage.doc_id)
-        merged = merge_document_text(passages, MAX_SHORT_CHARS + 1)
-        return merged if 0 < len(merged.text) <= MAX_SHORT_CHARS else None
+            return merge_short_document(await self.document(found[0].passage.doc_id))
 
 
 def _keep_tables(documents: Sequence[list[FoundPassage]]) -> list[list[FoundPassage]]:

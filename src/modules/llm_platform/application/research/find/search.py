@@ -374,6 +374,7 @@ def _make_source(index: int, item: RawResult, known: Source | None) -> Source:
         extraction=known.extraction if known else None,
         pages=known.pages if known else item.pages,
         is_whole=item.is_whole,
+        excerpt=item.excerpt,
         read_at=known.read_at if known else None,
         media_type=known.media_type if known else None,
     )
