@@ -74,7 +74,8 @@ class SealedSource(BaseModel, frozen=True):
 
     def with_text(self, text: str) -> Source:
         """Return the source as the citation checker takes it."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in Source.model_fields if name != "text"}
+        stored = Source.model_fields.keys() & type(self).model_fields.keys()
+        fields: dict[str, Any] = {name: getattr(self, name) for name in stored}
         return Source(**fields, text=text)
 
 
