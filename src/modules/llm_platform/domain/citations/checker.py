@@ -238,7 +238,7 @@ class CitationChecker:
         """Return the share of the claim's words that a source has; 1 if its tables tell whether the claim is true."""
         source = self._prepared[number]
         is_told = bool(source.tables) and judge_rows(claim.text, source.tables, self._language).finding is not None
-        return 1.0 if is_told else source.measure_known_share(claim)
+        return 1.0 if is_told else source.measure_known_share(claim.words)
 
     def _score_support(self, sentence: AnswerSentence, number: int) -> float:
         """Return the score of the source if it supports the sentence, else 0. Scores below MIN_FOUND_SCORE may be 0 too."""

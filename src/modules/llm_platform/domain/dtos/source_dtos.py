@@ -48,6 +48,13 @@ class Source(BaseModel, frozen=True):
         """The hex digest of the text in UTF-8."""
         return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
+    def keep_found(self) -> Self:
+        """Return the source with what the search found as its text, for a choice by words; mostly the source itself.
+
+        A title gives every passage of its document words of the question, so words cannot choose among all of them.
+        """
+        return self if self.excerpt is None else self.model_copy(update={"text": self.excerpt, "excerpt": None})
+
     @property
     def is_read_page(self) -> bool:
         """True if most of the text of a page was kept, so that its tables count as whole."""

@@ -184,7 +184,8 @@ def choose_by_reading(selection: Selection, readings: Sequence[SentenceReading])
 
     The best sentence is the one that is furthest above `may_answer_from` of its kind. The choice of the words stays if the
     question has several parts, or if one of its sentences is nearly as good as the best sentence and the best sentence may
-    answer. Other quotes must have the options, signs and identifiers of the question.
+    answer. A best sentence that is not certain is chosen alone if it is agreed. Other quotes must have the options, signs and
+    identifiers of the question.
     """
     ranked = sorted(readings, key=lambda one: -one.margin)
     ordered = [one.candidate for one in ranked]
@@ -195,9 +196,13 @@ def choose_by_reading(selection: Selection, readings: Sequence[SentenceReading])
     is_close = bool(by_words) and max(by_words) >= best.margin - limits.words_within
     if by_words and (has_parts or (best.odds >= limits.words_from and is_close)):
         return ReadingResult(selection, ordered)
-    if best.odds < limits.answers_from and not (best.is_agreed and best.odds >= limits.may_answer_from):
-        return ReadingResult(replace(selection, chosen=[]), ordered, may_answer=best.odds >= limits.may_answer_from)
-    chosen = _choose_answers(ranked) or add_antecedent(best.candidate)
+    may_answer = best.odds >= limits.may_answer_from
+    if best.odds >= limits.answers_from:
+        chosen = _choose_answers(ranked)
+    elif best.is_agreed and may_answer:
+        chosen = add_antecedent(best.candidate)
+    else:
+        return ReadingResult(replace(selection, chosen=[]), ordered, may_answer=may_answer)
     return ReadingResult(replace(selection, chosen=[] if lacks_exact(selection.question, chosen) else chosen), ordered)
 
 

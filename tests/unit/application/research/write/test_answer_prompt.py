@@ -296,6 +296,16 @@ def test_sources_of_an_answer_fit_the_budget_and_the_context() -> None:
     assert prompt().truncated_tokens == 0
 
 
+def test_words_choose_passages_among_what_the_search_found() -> None:
+    """The rest of a whole document is for a choice by meaning. A title gives all of its passages words of the question."""
+    whole = source("The pump is serviced in May.\n\nThe gate is green.\n\nThe pump was painted.").model_copy(
+        update={"excerpt": "The gate is green."}
+    )
+    _, user = messages(prompt(whole))
+    assert "The gate is green." in user
+    assert "painted" not in user
+
+
 def test_sources_of_a_report_share_the_whole_context() -> None:
     """Pages that fit are complete; otherwise a short page is complete and the long ones get equal parts of the rest."""
     pages = [source(f"Pump {index} moves water. " * 500, index=index) for index in range(1, 6)]

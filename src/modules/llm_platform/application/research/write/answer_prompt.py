@@ -150,7 +150,8 @@ def build_prompt(
     else:
         asked = " ".join([request.question, *request.questions])
         limit, is_one_step = min(sources_tokens, budget), not (request.evidence or request.questions)
-        packed = fit_to_question(sources, asked, limit, request.language, is_one_step=is_one_step)
+        found_texts = [source.keep_found() for source in sources]
+        packed = fit_to_question(found_texts, asked, limit, request.language, is_one_step=is_one_step)
     # A title without a text tempts small models to cite it for something that they made up.
     told = [source for source in packed.sources if source.text.strip()]
     blocks = [f"{headers[source.index]}\n{neutralise(source.text)}" for source in told]

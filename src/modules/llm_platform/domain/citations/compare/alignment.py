@@ -10,14 +10,14 @@ Sets of sentences, and sets of words of a claim, are integers whose bit i stands
 import html
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.claim_masks import ClaimMasks, MaskWeights
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
-from modules.llm_platform.domain.citations.read.words import WORD, is_unspaced
+from modules.llm_platform.domain.citations.read.words import WORD, Word, is_unspaced
 from modules.llm_platform.domain.row_claims.source_tables import SourceTable, read_source_tables
 from modules.llm_platform.domain.text.language import detect_language, load_stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
@@ -155,10 +155,12 @@ class SourceText:
         """Return whether the source has the word, or spells it out if it is an acronym."""
         return bool(self.find_sentences(word)) or (written.isupper() and self._spells_out(written))
 
-    def measure_known_share(self, claim: Claim) -> float:
-        """Return the share of the claim's words, by weight, that the source has, 0 to 1."""
-        known = sum(word.weight for word in claim.words if word.is_content and self.knows(word.key, word.written))
-        return known / claim.total if claim.total else 0.0
+    def measure_known_share(self, words: Iterable[Word]) -> float:
+        """Return the share of the content words, by weight, that the source has, 0 to 1; 0 if there are none."""
+        content = [word for word in words if word.is_content]
+        total = sum(word.weight for word in content)
+        known = sum(word.weight for word in content if self.knows(word.key, word.written))
+        return known / total if total else 0.0
 
     def _spells_out(self, initials: str) -> bool:
         """Return whether adjacent words of the source begin with these letters: "World Health Organization" for WHO."""

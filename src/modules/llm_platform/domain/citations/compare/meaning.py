@@ -9,6 +9,7 @@ reads, and `decide` turns the log-odds of the model into a verdict.
 """
 
 import html
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -43,10 +44,13 @@ class CheckKey(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The log-odds from which a support model gives each verdict. Each verdict of the words has its own limits."""
+    """The log-odds from which a support model gives each verdict. Each verdict of the words has its own limits.
 
-    supported: float
+    Refuted claims have no limit for `supported`.
+    """
+
     partial: float
+    supported: float = math.inf
 
 
 class Reading(NamedTuple):

@@ -229,9 +229,7 @@ def _measure_unchanged_share(claim: Claim, source: SourceText, change: Change) -
     first, last = change.claimed if change.claimed != (0, len(claim.text)) else (0, 0)
     words = zip(claim.words, claim.offsets, strict=True)
     unchanged = [word for word, start in words if word.is_content and not first <= start < last]
-    total = sum(word.weight for word in unchanged)
-    known = sum(word.weight for word in unchanged if source.knows(word.key, word.written))
-    return known / total if total else 1.0
+    return source.measure_known_share(unchanged) if unchanged else 1.0
 
 
 def _judge_by_rows(claim: RowClaim, finding: RowFinding, source: SourceText) -> Judgement:
