@@ -6,12 +6,15 @@
     python scripts/folder_questions.py --folder limits      160 questions with a limit, or for the most and the least
     python scripts/folder_questions.py --folder plain       72 short questions in seven languages, in the words of the files
     python scripts/folder_questions.py --folder long2       80 questions about fourteen files of two or three pages each
+    python scripts/folder_questions.py --folder days2       45 questions that state a day or a month
     python scripts/folder_questions.py --depth deep         the same for deep answers
     python scripts/folder_questions.py --show words         and each answer that is not right
 
 - `folder`: 80 questions about fourteen files (eight English, four German, two French). Nothing may be tuned on them.
 - `long1`, `long2`, `long3`: questions in the words of the files and in others, about longer files. The answers to `long1` were
   read. The two rules of decision 110 were chosen by the figures of `long1` and `long2`, and `long3` was asked last.
+- `days1`, `days2`: questions that state a day or a month, about rotas, calendars, logs and diaries. The rules of decision 111
+  were written with `days1`. `days2` was asked once, and its answers were not read.
 - `tables`: the rules for named rows had been written when these were first asked; what came later has seen them.
 - `rows`: two sets (`set`). The rules for described rows were written with the first one. The second one was asked once; a few
   words were added to their lists after that.
@@ -146,7 +149,9 @@ def main() -> None:
     parser.add_argument("--depth", choices=("shallow", "deep"), default="shallow")
     parser.add_argument("--show", choices=tuple(MODES))
     parser.add_argument(
-        "--folder", choices=("folder", "long1", "long2", "long3", "tables", "rows", "limits", "plain"), default="folder"
+        "--folder",
+        choices=("folder", "long1", "long2", "long3", "days1", "days2", "tables", "rows", "limits", "plain"),
+        default="folder",
     )
     a = parser.parse_args()
     folder = FOLDERS / a.folder

@@ -13,7 +13,17 @@ import pytest
 from scripts import folder_questions
 from scripts.folder_questions import Depth
 
-NUMBERS = {"folder": 80, "long1": 80, "long2": 80, "long3": 90, "tables": 90, "rows": 140, "limits": 160, "plain": 72}
+NUMBERS = {
+    "folder": 80,
+    "long1": 80,
+    "long2": 80,
+    "long3": 90,
+    "days2": 45,
+    "tables": 90,
+    "rows": 140,
+    "limits": 160,
+    "plain": 72,
+}
 
 
 class Bar(NamedTuple):
@@ -31,6 +41,7 @@ BARS: dict[tuple[str, Depth], Bar] = {
     ("long2", "shallow"): Bar(4, right=12, right_or_shown=15, wrong=3),
     ("long2", "deep"): Bar(8, right=5, right_or_shown=6, wrong=2),
     ("long3", "shallow"): Bar(4, right=10, right_or_shown=11, wrong=5),
+    ("days2", "shallow"): Bar(2, right=9, right_or_shown=12, wrong=6),
     ("tables", "shallow"): Bar(4, right=8, right_or_shown=10, wrong=4),
     ("tables", "deep"): Bar(9, right=7, right_or_shown=7, wrong=1),
     ("rows", "shallow"): Bar(5, right=12, right_or_shown=13, wrong=6),

@@ -466,6 +466,20 @@ CASES = (
         is_whole=True,
     ),
     Case(
+        "rows of a day",
+        "Who works at the cafe on June 4th?",
+        (
+            (
+                "Café",
+                "| Date | Name |\n|---|---|\n| 2026-06-03 | Ines |\n| 2026-06-04 | Ravi |\n| 2026-06-05 | Joao |\n",
+            ),
+        ),
+        opens="1 of 3 rows:",
+        must=("| 2026-06-04 | Ravi [1] |",),
+        must_not=("Ines", "Joao"),
+        is_whole=True,
+    ),
+    Case(
         "rows that are not something, of a part of a table",
         "Which objects are not in case B?",
         (("Loans", LOANS),),

@@ -137,6 +137,22 @@ def test_word_matches_terms_by_itself_its_parts_and_its_forms() -> None:
     assert matcher["other"] == ()
 
 
+@for_each(
+    ("word", "term"),
+    [
+        ("café", "cafe"),
+        ("cafe", "café"),
+        ("cafés", "cafe"),
+        ("grösse", "Grosse"),
+        ("smørrebrød", "smorrebrod"),
+        ("ёлка", "елка"),
+    ],
+)
+def test_accents_do_not_count(word: str, term: str) -> None:
+    """Many people do not type them."""
+    assert TermMatcher(read_question(term, "en").terms)[word]
+
+
 @given(st.text(max_size=500), st.sampled_from(["en", "de", "zh", "xx"]))
 def test_any_text_can_be_parsed(text: str, language: str) -> None:
     """No input raises, and the parts name all terms that exist and no others."""

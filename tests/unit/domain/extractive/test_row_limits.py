@@ -90,3 +90,25 @@ def test_a_passage_may_lack_rows_so_that_it_is_not_answered_from() -> None:
 @for_each("question", ["How do I book for more than 20 people?", "When do they have more than 20 seats?"])
 def test_a_question_for_something_else_than_rows_has_no_limit(question: str) -> None:
     assert not asks_for_limited_rows(read_question(question, "en"))
+
+
+CALENDAR = """# Choir
+
+| Day | What |
+|---|---|
+| 3 March | rehearsal |
+| 17 March | rehearsal |
+| 24 March | concert |
+"""
+
+
+@for_each(
+    ("question", "rows"),
+    [
+        ("When is the next choir rehearsal after 3 March?", ["17 March"]),
+        ("Which choir dates are after 3 March?", ["17 March", "24 March"]),
+        ("Which choir dates are next, before 20 March?", ["3 March", "17 March"]),
+    ],
+)
+def test_the_next_row_after_a_day_is_one(question: str, rows: list[str]) -> None:
+    assert names(found_in(CALENDAR, question)) == rows

@@ -38,6 +38,12 @@ def test_a_word_of_a_long_passage_weighs_less() -> None:
     assert weights(make_passage_vector("cat " + "dog " * 400))[index] < weights(make_passage_vector("cat dog"))[index]
 
 
+def test_words_are_found_without_their_accents() -> None:
+    """Many people do not type them. Cyrillic letters with a breve are letters of their own."""
+    assert shared("cafe Quebec Grosse", "Le café de Québec, die Größe") == 3
+    assert shared("мои", "мой") == 0
+
+
 def test_each_part_of_a_joined_word_counts_once() -> None:
     """Also beyond ASCII: to go back to the beginning of the word at each capital took quadratic time."""
     passage = weights(make_passage_vector("fooBarößFooNut"))

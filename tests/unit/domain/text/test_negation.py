@@ -24,6 +24,7 @@ from modules.llm_platform.domain.text.negation import (
         ("none agreed", "en", ["agreed"]),
         ("it protects against rain", "en", []),
         ("without giving a reason", "en", ["giving"]),
+        ("der termin ist am 22 mai", "de", []),
         ("озеро не замерзает", "ru", ["замерзает"]),
     ],
 )

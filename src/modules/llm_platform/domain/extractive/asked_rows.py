@@ -1,16 +1,17 @@
-"""Questions that rows of one whole table answer: the most, a limit, a description, a count."""
+"""Questions that rows of one whole table answer: the most, a limit, a description, a count, a day."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.compared_rows import asks_about_rows, find_rows
+from modules.llm_platform.domain.extractive.dated_rows import asks_for_dated_rows, find_dated_rows
 from modules.llm_platform.domain.extractive.described_rows import asks_for_described_rows, find_described_rows
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, find_limited_rows
 from modules.llm_platform.domain.extractive.tables import RowsFound, Table
 
-KINDS: Final = (asks_for_limited_rows, asks_about_rows, asks_for_described_rows)
+KINDS: Final = (asks_for_limited_rows, asks_about_rows, asks_for_described_rows, asks_for_dated_rows)
 
 
 def asks_for_any_rows(question: Question) -> bool:
@@ -27,4 +28,8 @@ def find_asked_rows(
     """
     if asks_for_limited_rows(question):
         return find_limited_rows(question, tables, candidates)
-    return find_rows(question, tables, candidates) or find_described_rows(question, tables)
+    return (
+        find_rows(question, tables, candidates)
+        or find_described_rows(question, tables)
+        or find_dated_rows(question, tables, candidates)
+    )

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.extractive.table_words import (
     load_word_list,
     split_cell,
 )
-from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, MAX_EQUAL
+from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, MAX_EQUAL, group_rows
 from modules.llm_platform.domain.text.negation import count_negators
 
 WIDE_FROM: Final = 8  # columns
@@ -62,12 +62,8 @@ def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) ->
     `Who drives AB 12 C?` does not ask about the car AB 12 D, though most of its words are in that row too.
     """
     content = tuple(list_content(question))
-    by_table: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
-    for one in candidates:
-        if one.sentence.row:
-            by_table.setdefault(_get_table(one), []).append(one)
     others: set[int] = set()
-    for rows in by_table.values():
+    for rows in group_rows(candidates):
         counts = Counter(cell for row in rows for cell in set(row.sentence.row))
         named = [any(counts[row.sentence.row[at]] == 1 for at in _find_named_cells(row, content)) for row in rows]
         others |= {id(row) for row, is_named in zip(rows, named, strict=True) if any(named) and not is_named}
@@ -116,11 +112,8 @@ def group_named_rows(question: Question, candidates: Sequence[Candidate]) -> lis
     if count_negators(fold_words(question.text)):
         return []
     asked = _Asked(question)
-    tables: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
-    for one in candidates:
-        if one.sentence.row and one.own_credits:
-            tables.setdefault(_get_table(one), []).append(one)
-    groups = [group for rows in tables.values() for group in _group_rows(rows, asked)]
+    tables = group_rows([one for one in candidates if one.own_credits])
+    groups = [group for rows in tables for group in _group_by_name(rows, asked)]
     return sorted(groups, key=lambda group: (-len(group.words), len(group.rows)))
 
 
@@ -179,7 +172,7 @@ class _Asked:
         return self._known[word]
 
 
-def _group_rows(rows: Sequence[Candidate], asked: _Asked) -> list[NamedRows]:
+def _group_by_name(rows: Sequence[Candidate], asked: _Asked) -> list[NamedRows]:
     """Group the rows of a table by the words that name them."""
     by_name: dict[tuple[frozenset[int], frozenset[str]], list[Candidate]] = {}
     for row in rows:

@@ -42,6 +42,13 @@ _DATE: Final = (
 )
 
 
+_TO: Final = r" ?(?:[-–—]|to\b|until\b|bis\b|au\b|al\b|hasta\b) ?(?:(?:the|zum|le|el) )?"
+_RANGE_SIGN: Final = re.compile(_TO)
+_FIRST_DAY: Final = re.compile(rf"(?<![\d.:,])(\d{{1,2}})(?:\.|st|nd|rd|th|er)?{_TO}\Z")  # of `14–16 March`
+
+_SHORT_DATE: Final = re.compile(r"(?<![\d./])(\d{1,2})(?:\.(\d{1,2})\.|/(\d{1,2}))(?![\d/])")  # without a year
+
+
 class Quantity(NamedTuple):
     """A number as it is written, the known unit that it is converted to (empty if there is none), and where both end."""
 
@@ -53,7 +60,10 @@ class Quantity(NamedTuple):
 
 
 class Day(NamedTuple):
-    """A day, month or year as the numbers of its first and last day, and its place. Without a year they are below YEARS."""
+    """A day, a range of days, a month or a year as the numbers of its first and last day, and its place.
+
+    Without a year the numbers are below YEARS.
+    """
 
     first: float
     last: float
@@ -169,6 +179,58 @@ def find_day(text: str, *, month_first: bool = False) -> Day | None:
             day, month = month, day
     first, last = _get_days(int(year or 0), int(month or 0), int(day or 0))
     return Day(first, last, *found.span())
+
+
+def find_period(text: str, *, month_first: bool = False) -> Day | None:
+    """Return the first date of a case-folded text, or the range that begins there: `14–16 march`, `1 june to 30 september`.
+
+    ValueError: the date is not valid.
+    """
+    day = find_day(text, month_first=month_first)
+    if day is None:
+        return None
+    if before := _FIRST_DAY.search(text, 0, day.start):
+        first = day.last // 100 * 100 + int(before[1])
+        return Day(first, day.last, before.start(), day.end) if first < day.first == day.last else day
+    joint = _RANGE_SIGN.match(text, day.end)
+    last = find_day(text[joint.end() :], month_first=month_first) if joint else None
+    if joint is None or last is None or last.start:
+        return day
+    return Day(*_align_ends(day.first, last.last), day.start, joint.end() + last.end)
+
+
+def find_asked_day(question: str, *, month_first: bool) -> Day | None:
+    """Return the only date of a case-folded question, which may lack its year: `9.6.`, `26/4`. None without one, or with two.
+
+    With `month_first`, 3/4 is March 4 or April 3, so it is no date; 14/3 and 3/14 are.
+    """
+    try:
+        day = find_period(question)
+        if day is None:
+            return _find_short_date(question, month_first=month_first)
+        return None if find_day(question[day.end :]) else day
+    except ValueError:
+        return None
+
+
+def _find_short_date(text: str, *, month_first: bool) -> Day | None:
+    found = _SHORT_DATE.search(text)
+    if found is None:
+        return None
+    day, month = int(found[1]), int(found[2] or found[3])
+    if found[3] and month_first:
+        if day != month and day <= MONTHS >= month:
+            return None
+        day, month = (month, day) if month > MONTHS else (day, month)
+    return Day(*_get_days(0, month, day), *found.span())
+
+
+def _align_ends(first: float, last: float) -> tuple[float, float]:
+    """Return the ends of a range of days. The first one has the year of the last one, or the year before."""
+    if first < YEARS <= last:
+        first += last // YEARS * YEARS
+        first -= YEARS if first > last else 0
+    return first, last
 
 
 def _get_month(name: str) -> int:

@@ -15,7 +15,7 @@ from functools import cached_property
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
-from modules.llm_platform.domain.text.tokens import fold, split_word_parts, split_words
+from modules.llm_platform.domain.text.tokens import fold, split_word_parts, split_words, strip_accents
 
 MAX_PARTS = 3
 MAX_TERMS = 40
@@ -188,19 +188,24 @@ Matches = tuple[tuple[int, float], ...]  # the index of a term, and its credit, 
 
 
 class TermMatcher(dict[str, Matches]):
-    """Maps a word of a source to the terms of a question that it matches. A word is matched when it is first looked up."""
+    """Maps a word of a source to the terms of a question that it matches. A word is matched when it is first looked up.
+
+    Accents do not count, because many people do not type them.
+    """
 
     def __init__(self, terms: Sequence[Term]) -> None:
         super().__init__()
-        self._exact = {term.word: number for number, term in enumerate(terms)}
+        words = [strip_accents(term.word) for term in terms]
+        self._exact = {word: number for number, word in enumerate(words)}
         self._by_prefix: dict[str, list[tuple[str, int]]] = {}
-        for number, term in enumerate(terms):
-            if term.word.isalpha() and len(term.word) >= 3:
-                self._by_prefix.setdefault(term.word[:3], []).append((term.word, number))
+        for number, word in enumerate(words):
+            if word.isalpha() and len(word) >= 3:
+                self._by_prefix.setdefault(word[:3], []).append((word, number))
 
     def __missing__(self, word: str) -> Matches:
         term_credits: dict[int, float] = {}
-        for form in (word,) if word.isalnum() else {word, *split_word_parts(word)}:
+        bare = strip_accents(word)
+        for form in (bare,) if bare.isalnum() else {bare, *split_word_parts(bare)}:
             if form in self._exact:
                 term_credits[self._exact[form]] = 1.0
                 continue

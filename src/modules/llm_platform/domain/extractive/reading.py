@@ -13,7 +13,8 @@ from statistics import fmean, pstdev
 from typing import Final, Literal
 
 from modules.llm_platform.domain.extractive.candidates import Candidate, measure_overlap
-from modules.llm_platform.domain.extractive.named_rows import pick_asked_cells
+from modules.llm_platform.domain.extractive.dated_rows import leave_out_other_days
+from modules.llm_platform.domain.extractive.named_rows import leave_out_other_rows, pick_asked_cells
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.scoring import get_rank_key, measure_coverage
 from modules.llm_platform.domain.extractive.selection import (
@@ -65,7 +66,7 @@ def read_weights(kind: Kind) -> AnswerWeights:
 
 
 def list_quotable(selection: Selection) -> list[Candidate]:
-    """Return the sentences for the encoder: the ones that can be quoted, best first by their words."""
+    """Return the sentences that can be quoted, best first by their words."""
     ranked = sorted(selection.candidates, key=get_rank_key)
     # `add_antecedent` takes time, so `islice` stops as soon as there are enough sentences.
     return list(itertools.islice(filter(add_antecedent, ranked), MAX_NEAR))
@@ -135,6 +136,11 @@ def choose_kind(question: str | None, sentence: str | None) -> Kind:
     return "english" if question == ENGLISH else "languages"
 
 
+def leave_out_rows_not_meant(question: Question, quotable: Sequence[Candidate]) -> list[Candidate]:
+    """Return the sentences for the encoder: without the rows of tables that the question does not mean."""
+    return leave_out_other_rows(question, leave_out_other_days(question, quotable))
+
+
 def keep_nearest(selection: Selection, near: Sequence[Candidate], closeness: Sequence[float]) -> list[SentenceReading]:
     """Return the sentences to read: the MAX_READ nearest ones, and all that the words chose.
 
@@ -147,7 +153,7 @@ def keep_nearest(selection: Selection, near: Sequence[Candidate], closeness: Seq
     ]
     nearest = sorted(readings, key=lambda one: -one.closeness)
     read = nearest[:MAX_READ] + [one for one in nearest[MAX_READ:] if one.candidate in selection.chosen]
-    if len(near) < AGREED_AMONG or readings[0] not in nearest[:AGREED_NEAR]:
+    if len(selection.candidates) < AGREED_AMONG or readings[0] not in nearest[:AGREED_NEAR]:
         return read
     if not _has_enough_words(selection.question, near[0]):
         return read

@@ -68,13 +68,14 @@ def _list_readings(question: Question) -> list[AskedLimit]:
 def _asks_for_rows(words: Sequence[str]) -> bool:
     counts = not load_word_list("counting").isdisjoint(words)
     asks_else = not load_word_list("asking_about_one").isdisjoint(words)
+    asks_else = asks_else and load_word_list("next").isdisjoint(words)  # `When is the next rehearsal after 14 March?`
     is_yes_or_no = words[0] in load_word_list("yes_or_no") and load_word_list("fillers").isdisjoint(words)
     return counts or not (asks_else or is_yes_or_no)
 
 
 def read_asked_limit(limit: Limit, language: str) -> AskedLimit:
     left_out = frozenset().union(
-        *map(load_word_list, ("choosing", "persons", "listing", "fillers", "counting", "asking_else"))
+        *map(load_word_list, ("choosing", "persons", "listing", "fillers", "counting", "asking_else", "next"))
     )
     words = fold_words(limit.rest)
     content = [word for word in list_content(read_question(limit.rest, language)) if word not in left_out]
@@ -91,7 +92,20 @@ def _find_in_table(table: Table, asked: AskedLimit) -> RowsFound | None:
     places = filter_rows(table, [word for word in asked.content if not is_asked(word, table.names[column])])
     within = list_within(columns[column], asked.limit)
     kept = tuple(place for place in places if place in within)
+    if kept and _asks_for_next(asked):
+        kept = _keep_first(columns[column], kept)
     return RowsFound(table, kept, len(table.rows)) if 0 < len(kept) <= MAX_COUNTED else None
+
+
+def _asks_for_next(asked: AskedLimit) -> bool:
+    """Return whether only the first row after a day is asked for: `the next rehearsal after 14 March`."""
+    limit = asked.limit
+    return limit.unit is None and limit.high is None and not load_word_list("next").isdisjoint(asked.words)
+
+
+def _keep_first(column: Column, places: Sequence[int]) -> tuple[int, ...]:
+    values = {place: value for place in places if (value := column.values[place]) is not None}
+    return tuple(place for place, value in values.items() if value == min(values.values()))
 
 
 def read_columns(table: Table, limit: Limit) -> Columns:

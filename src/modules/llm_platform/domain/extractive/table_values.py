@@ -12,9 +12,11 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.extractive.quantities import (
     MINUTES,
     YEARS,
+    Day,
     Quantity,
     find_day,
     find_decimal_sign,
+    find_period,
     find_unit,
     is_clock,
     list_quantities,
@@ -43,11 +45,13 @@ _PER: Final = re.compile(r" ?/ ?[^\W\d_]+")
 class Column(NamedTuple):
     """The values of the cells of a column; None for a cell without one. Dates are numbers such as 20240131.
 
-    `unit` is the unit that they are converted to, empty for dates and for a column without a known unit.
+    `unit` is the unit that they are converted to, empty for dates and for a column without a known unit. `ends` are the last days
+    of dates: a cell may have a range of days, or a month.
     """
 
     values: Sequence[float | None]
     unit: str = ""
+    ends: Sequence[float | None] = ()
 
 
 def read_dates(cells: Sequence[str]) -> Column | None:
@@ -59,22 +63,24 @@ def read_dates(cells: Sequence[str]) -> Column | None:
     month_first = _read_in_order(cells, month_first=True) if any("/" in cell for cell in cells) else day_first
     if day_first and month_first and day_first != month_first:
         return None
-    values = day_first or month_first
-    have_years = {value >= YEARS for value in values if value is not None}
-    return Column(values) if len(have_years) == 1 and _is_column(cells, values) else None
+    days = day_first or month_first
+    have_years = {day.first >= YEARS for day in days if day is not None}
+    if len(have_years) != 1 or not _is_column(cells, days):
+        return None
+    return Column([day and day.first for day in days], ends=[day and day.last for day in days])
 
 
-def _read_in_order(cells: Sequence[str], *, month_first: bool) -> list[float | None]:
-    """Return the first day of each cell; empty if a date is not valid in this order, or if two cells have other texts."""
-    found: list[float | None] = []
+def _read_in_order(cells: Sequence[str], *, month_first: bool) -> list[Day | None]:
+    """Return the date of each cell; empty if a date is not valid in this order, or if two cells have other texts."""
+    found: list[Day | None] = []
     others = 0
     try:
         for cell in cells:
-            day = find_day(cell.casefold(), month_first=month_first) if len(cell) <= MAX_CHARS else None
+            day = find_period(cell.casefold(), month_first=month_first) if len(cell) <= MAX_CHARS else None
             others += day is None and not _is_lacking(cell)
             if others > MAX_OTHERS:
                 return []
-            found.append(None if day is None else day.first)
+            found.append(day)
     except ValueError:
         return []
     return found

@@ -8,7 +8,7 @@ from typing import Final
 from modules.llm_platform.domain.extractive.question import Question, has_same_stem
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.language import load_stop_words
-from modules.llm_platform.domain.text.tokens import fold, split_word_parts, split_words
+from modules.llm_platform.domain.text.tokens import fold, split_word_parts, split_words, strip_accents
 
 _GENITIVE: Final = re.compile(r"['’]s?$")
 OTHER_MEANINGS: Final = {  # words that ask or add in another language: German "was", Italian "come", Spanish "y"
@@ -52,6 +52,8 @@ def is_asked(word: str, content: Sequence[str]) -> bool:
 
 
 def is_form(one: str, other: str) -> bool:
+    """Return whether two folded words are the same or forms of one, with or without their accents."""
+    one, other = strip_accents(one), strip_accents(other)
     return one == other or (one.isalpha() and other.isalpha() and has_same_stem(one, other))
 
 

@@ -228,6 +228,15 @@ def _make_table(rows: Sequence[Candidate]) -> Table:
     return Table(first.columns, cells, source=source.index, title=source.title, heading=first.heading)
 
 
+def group_rows(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Return the rows among these sentences, those of one source with the same columns together."""
+    by_table: dict[tuple[int, Row], list[Candidate]] = {}
+    for one in candidates:
+        if one.sentence.row:
+            by_table.setdefault((one.rank, one.sentence.columns), []).append(one)
+    return list(by_table.values())
+
+
 def is_total(row: Row, *, alone: bool = False) -> bool:
     """Return whether a row has the sums of the others: its name has a word such as "total", and if `alone`, no other word."""
     name = split_cell(next(filter(None, row), ""))

@@ -16,11 +16,11 @@ from zlib import crc32
 from modules.llm_platform.domain.text.language import choose_language, load_stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.stemming import stem
-from modules.llm_platform.domain.text.tokens import fold, split_word_parts, split_words
+from modules.llm_platform.domain.text.tokens import fold, split_word_parts, split_words, strip_accents
 
 SATURATION: Final = 1.2  # k1 of BM25
 USUAL_WORDS: Final = 150  # the assumed mean length of passages, so that a vector does not depend on other passages
-FORM: Final = 3  # version of the word vectors; a collection stores it, because vectors of other versions do not match
+FORM: Final = 4  # version of the word vectors; a collection stores it, because vectors of other versions do not match
 MAX_QUESTION_WORDS: Final = 256  # distinct words
 MIN_PART_CHARS: Final = 2  # shortest part of a joined word
 MEMOIZED_WORDS: Final = 1 << 14
@@ -133,8 +133,11 @@ def _list_camel_parts(word: str) -> Iterator[str]:
 
 
 def _get_word_number(word: str) -> int:
-    """Return a number for the stem of a word, the same everywhere. Two stems collide in one of a million passages."""
-    return crc32(stem(word).encode("utf-8", "replace"))
+    """Return a number for the stem of a word, the same everywhere: `cafes` and `cafés` are one word.
+
+    Two stems collide in one of a million passages.
+    """
+    return crc32(stem(strip_accents(word)).encode("utf-8", "replace"))
 
 
 _WORD_NUMBERS: Final = Memoized(_get_word_number, MEMOIZED_WORDS)

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
 from modules.llm_platform.domain.extractive.compared_rows import asks_about_rows
+from modules.llm_platform.domain.extractive.dated_rows import asks_for_dated_rows
 from modules.llm_platform.domain.extractive.described_rows import may_describe_rows
 from modules.llm_platform.domain.extractive.named_rows import names_several
 from modules.llm_platform.domain.extractive.question import Question, read_question
@@ -47,12 +48,13 @@ def wants_whole_table(question: str, texts: Iterable[str]) -> bool:
 
 
 def compares_rows(question: str) -> bool:
-    """Return whether a question asks for the most, the least, or the rows within a limit: `Who is under 18?`, `Is anyone?`
+    """Return whether a question asks for the most, the least, or the rows within a limit or of a day: `Who is under 18?`
 
     Such a question may have no word of the table that answers it.
     """
     asked = _read(question)
-    return asks_about_rows(asked) or asks_for_limited_rows(asked) or asks_to_compare(asked)
+    kinds = (asks_about_rows, asks_for_limited_rows, asks_for_dated_rows, asks_to_compare)
+    return any(asks(asked) for asks in kinds)
 
 
 def _read(question: str) -> Question:

@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain, islice
 
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
@@ -47,6 +48,8 @@ _ASCII_KINDS = bytes(
 _LETTERS_APART, _DIGITS_APART, _UNDERSCORES_APART = (
     bytes(code if code == kind else 32 for code in range(256)) for kind in b"a1_"
 )
+_ACCENTED = (range(0xC0, 0x400), range(0x1E00, 0x2000))  # Latin and Greek letters
+_WITHOUT_DECOMPOSITION = {"ø": "o", "ł": "l", "đ": "d", "ı": "i", "œ": "oe", "æ": "ae", "ё": "е"}
 _LATIN_TOKEN = b"a" * LATIN_LETTERS_PER_TOKEN
 _TOKEN = lazy_pattern(
     rf"[A-Za-z\u00c0-\u024f]{{1,{LATIN_LETTERS_PER_TOKEN}}}|\d{{1,{DIGITS_PER_TOKEN}}}|[{UNSPACED}]|[^\w\s]|_+"
@@ -57,6 +60,18 @@ _TOKEN = lazy_pattern(
 def fold(text: str) -> str:
     """Return the text for comparison: NFKC and case-folded, with accents."""
     return unicodedata.normalize("NFKC", text).casefold()
+
+
+def strip_accents(folded: str) -> str:
+    """Return a folded text without the accents of Latin and Greek letters, which many people do not type: `cafe`, `munchen`."""
+    return folded if folded.isascii() else folded.translate(_load_bare_letters())
+
+
+@cache
+def _load_bare_letters() -> Mapping[int, str]:
+    letters = (chr(code) for code in chain.from_iterable(_ACCENTED))
+    bare = {ord(letter): unicodedata.normalize("NFD", letter)[0] for letter in letters if letter.isalpha()}
+    return {**bare, **{ord(letter): base for letter, base in _WITHOUT_DECOMPOSITION.items()}}
 
 
 def normalize(text: str) -> str:

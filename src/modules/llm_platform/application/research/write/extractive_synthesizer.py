@@ -9,6 +9,7 @@ from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_l
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
+from modules.llm_platform.domain.extractive.dated_rows import leave_out_other_days
 from modules.llm_platform.domain.extractive.described_rows import leave_out_rows
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.named_rows import add_rows_alike, find_named_rows, group_named_rows
@@ -26,7 +27,7 @@ from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-RULES_VERSION = "24"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "25"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 NO_MARKERS: Final = str.maketrans("[]", "()")
 
@@ -97,7 +98,8 @@ class ExtractiveSynthesizer(ISynthesizer):
         self, request: SynthesisRequest, selection: Selection
     ) -> tuple[ReadingResult, tuple[Degraded, ...]]:
         """Let the models choose the sentences if there are any, and add the rows that have the name of a chosen row."""
-        named = await _run(request, lambda: group_named_rows(selection.question, selection.candidates))
+        meant = leave_out_other_days(selection.question, selection.candidates)
+        named = await _run(request, lambda: group_named_rows(selection.question, meant))
         result, degraded = ReadingResult(selection, []), NO_FAILURE
         if self._encoder is not None:
             result, degraded = await read_answer(selection, named, self._encoder, self._model, self._reading_s)

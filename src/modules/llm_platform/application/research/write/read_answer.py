@@ -14,7 +14,7 @@ from modules.llm_platform.domain.extractive.named_cells import (
     leave_out_name,
     list_cells,
 )
-from modules.llm_platform.domain.extractive.named_rows import NamedRows, leave_out_other_rows
+from modules.llm_platform.domain.extractive.named_rows import NamedRows
 from modules.llm_platform.domain.extractive.reading import (
     Kind,
     ReadingResult,
@@ -23,6 +23,7 @@ from modules.llm_platform.domain.extractive.reading import (
     choose_kind,
     describe_sentence,
     keep_nearest,
+    leave_out_rows_not_meant,
     list_quotable,
 )
 from modules.llm_platform.domain.extractive.selection import Selection
@@ -42,13 +43,13 @@ async def read_answer(
 
     `named` are the rows of tables that the question names.
     """
-    near = leave_out_other_rows(selection.question, list_quotable(selection))
-    if not near:
+    quotable = list_quotable(selection)
+    if not quotable:
         return ReadingResult(selection, []), ()
     reading = _Reading(selection, named, encoder, model)
     try:
         async with asyncio.timeout(timeout_s):
-            return await reading.choose(near), ()
+            return await reading.choose(quotable), ()
     except TimeoutError:
         late = (
             f"timeout: the sentences were not read within {timeout_s:g} seconds, so that their words decided: "
@@ -76,8 +77,11 @@ class _Reading:
         self._encoder = encoder
         self._model = model
 
-    async def choose(self, near: Sequence[Candidate]) -> ReadingResult:
+    async def choose(self, quotable: Sequence[Candidate]) -> ReadingResult:
         """Return the sentences that answer or, if there are none, the row of a table that the question names."""
+        near = leave_out_rows_not_meant(self._question, quotable)
+        if not near:
+            return ReadingResult(replace(self._selection, chosen=[]), [])
         result = choose_by_reading(self._selection, await self._read_sentences(near))
         if result.selection.chosen or self._model is None:
             return result

@@ -1,0 +1,183 @@
+"""Rows of a table that have the day or the month of a question: `Who opens the café on 4 June?`
+
+The answer is all rows of that day or, if its other words name some of these, the rows that have most of them. Only the document
+that knows most words of the question can answer: if it has no row of the day, another one's row of the day is about something
+else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.limits import read_limits
+from modules.llm_platform.domain.extractive.quantities import YEARS, Day, find_asked_day
+from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.superlatives import find_superlative
+from modules.llm_platform.domain.extractive.table_values import Column
+from modules.llm_platform.domain.extractive.table_words import (
+    add_word_parts,
+    fold_words,
+    is_asked,
+    is_form,
+    load_word_list,
+    split_cell,
+)
+from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, RowsFound, Table, group_rows
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
+from modules.llm_platform.domain.text.negation import count_negators
+from modules.llm_platform.domain.text.numbers import ALSO_VERBS, load_date_words
+
+MIN_KNOWN: Final = 0.5  # the share of the words beside the day that the document must have
+MONTH: Final = 99  # what the last day of a month has more than the first one, at most
+WHOLE_YEAR: Final = YEARS - 1  # what the last day of a year has more than the first one
+
+
+class _Asked(NamedTuple):
+    """The day or month of a question, and the other words of it that a document may have."""
+
+    day: Day
+    words: Sequence[str]
+
+
+class _Found(NamedTuple):
+    """The rows of a table that have the day.
+
+    `fit` is how many of the words the rows and columns have, and whether the rows have the day itself and no longer period.
+    `names_others` is True if a word names rows of other days.
+    """
+
+    table: Table
+    places: Sequence[int]
+    fit: tuple[int, bool]
+    names_others: bool
+
+
+def asks_for_dated_rows(question: Question) -> bool:
+    """Return whether a question states one day or month, without a limit such as "before", a superlative or a "not"."""
+    return _read(question) is not None
+
+
+def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Sequence[Candidate]) -> RowsFound | None:
+    """Return the rows of a whole table that have the day of the question; None if it is not certain which are meant.
+
+    `tables` have all their rows, and `candidates` are the sentences of all sources.
+    """
+    asked = _read(question)
+    if asked is None:
+        return None
+    known = _list_known_words(asked.words, candidates)
+    most = max(map(len, known.values()), default=0)
+    if most < max(1.0, MIN_KNOWN * len(asked.words)):
+        return None
+    nearest = [table for table in tables if len(known[table.source]) == most]
+    found = [rows for table in nearest if (rows := _find_in_table(table, asked)) is not None]
+    best = [one for one in found if one.fit == max(other.fit for other in found)]
+    if len(best) != 1 or best[0].names_others:
+        return None
+    table, places, *_ = best[0]
+    return RowsFound(table, tuple(places), len(table.rows)) if len(places) <= MAX_COUNTED else None
+
+
+def leave_out_other_days(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Leave out the rows of other days than the one that the question states: all rows of a diary that lacks the day."""
+    asked = _read(question)
+    if asked is None:
+        return list(candidates)
+    others: set[int] = set()
+    for rows in group_rows(candidates):
+        table = Table(rows[0].sentence.columns, [row.sentence.row for row in rows])
+        places, column = list_rows_of_day(table, asked.day)
+        if column is not None or _lacks_day(table, asked.day):
+            others |= {id(row) for place, row in enumerate(rows) if place not in places}
+    return [one for one in candidates if id(one) not in others]
+
+
+def _lacks_day(table: Table, day: Day) -> bool:
+    """Return whether the rows are about other days: a day is asked for, and the first column has other days, or short ranges."""
+    column = table.dates.get(0)
+    if column is None or day.first != day.last:
+        return False
+    periods = zip(column.values, column.ends, strict=True)
+    return all(first is None or last is None or last - first < MONTH for first, last in periods)
+
+
+def list_rows_of_day(table: Table, day: Day) -> tuple[list[int], Column | None]:
+    """Return the places of the rows that have this day, or a day of this month, and the only column where one has it."""
+    by_column = {
+        at: [place for place, period in enumerate(zip(one.values, one.ends, strict=True)) if _overlaps(*period, day)]
+        for at, one in table.dates.items()
+    }
+    found = [at for at, places in by_column.items() if places]
+    return (by_column[found[0]], table.dates[found[0]]) if len(found) == 1 else ([], None)
+
+
+def _read(question: Question) -> _Asked | None:
+    text = question.text.casefold()
+    folded = fold_words(text)
+    day = find_asked_day(text, month_first=question.language == DEFAULT_LANGUAGE)
+    if day is None or day.last - day.first >= WHOLE_YEAR or _is_verb(text, day, question.text):
+        return None
+    if read_limits(text) or find_superlative(folded) < len(folded) or count_negators(folded):
+        return None
+    left_out = frozenset().union(
+        load_date_words(),
+        *map(load_word_list, ("choosing", "persons", "listing", "fillers", "counting", "asking_else")),
+    )
+    rest = read_question(f"{text[: day.start]} {text[day.end :]}", question.language)
+    return _Asked(day, [term.word for term in rest.terms if term.word not in left_out])
+
+
+def _is_verb(text: str, day: Day, written: str) -> bool:
+    """Return whether the date of a case-folded question is the verb "may" or "march": without a capital, and not after "in"."""
+    stated = text[day.start : day.end]
+    return stated in ALSO_VERBS and stated.capitalize() not in written and not text[: day.start].endswith(" in ")
+
+
+def _list_known_words(words: Sequence[str], candidates: Sequence[Candidate]) -> dict[int, set[str]]:
+    """Return which of these words each source has, also in its title, its headings and the name of its file."""
+    known: dict[int, set[str]] = {}
+    for one in candidates:
+        if one.source.index not in known:
+            address = add_word_parts(split_cell(one.source.url))
+            known[one.source.index] = {word for word in words if is_asked(word, address)}
+        known[one.source.index].update(one.question.terms[number].word for number in one.credits)
+    return {source: found.intersection(words) for source, found in known.items()}
+
+
+def _find_in_table(table: Table, asked: _Asked) -> _Found | None:
+    places, column = list_rows_of_day(table, asked.day)
+    if column is None:
+        return None
+    of_rows = [[word for word in asked.words if _has_cell(table, place, word)] for place in places]
+    known = {word for words in of_rows for word in words}
+    known.update(word for word in asked.words if table.is_in_columns(word))
+    others = [word for word in asked.words if word not in known and not table.is_in_title(word)]
+    kept = [place for place, words in zip(places, of_rows, strict=True) if len(words) == max(map(len, of_rows))]
+    is_exact = all(column.values[place] == column.ends[place] for place in kept)
+    return _Found(table, kept, (len(known), is_exact), any(_begins_cell(table, word) for word in others))
+
+
+def _overlaps(first: float | None, last: float | None, day: Day) -> bool:
+    """Return whether a period has a day of another one. The years count if both have one."""
+    if first is None or last is None:
+        return False
+    if first >= YEARS <= day.first:
+        return first <= day.last and day.first <= last
+    goes_over = last // YEARS > first // YEARS  # `19 Dec – 2 Jan`
+    first, last, asked_first, asked_last = (value % YEARS for value in (first, last, day.first, day.last))
+    starts, ends = first <= asked_last, asked_first <= last
+    return starts or ends if goes_over or first > last else starts and ends
+
+
+def _has_cell(table: Table, place: int, word: str) -> bool:
+    """Return whether a cell of a row has a word, or is its beginning before the name of the column: `Spät` of a `Schicht`."""
+    return any(
+        is_asked(word, cell) or word == "".join(cell + name)
+        for name, cell in zip(table.names, map(split_cell, table.rows[place]), strict=True)
+    )
+
+
+def _begins_cell(table: Table, word: str) -> bool:
+    return any(is_form(word, cell[0]) for row in table.rows for cell in map(split_cell, row) if cell)

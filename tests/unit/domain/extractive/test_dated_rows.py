@@ -1,0 +1,146 @@
+"""Rows of the day that a question states: all of them are quoted, and no row of another day."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+from tests.unit.domain.extractive.test_tables import names
+
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
+from modules.llm_platform.domain.extractive.dated_rows import asks_for_dated_rows, find_dated_rows, leave_out_other_days
+from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.sentences import read_source_blocks
+from modules.llm_platform.domain.extractive.tables import RowsFound, list_tables
+
+ROTA = """| Date | Shift | Name | Note |
+|---|---|---|---|
+| 2026-06-03 | early | Ines | |
+| 2026-06-04 | early | Ravi | opens the till |
+| 2026-06-04 | late | Joao | |
+| 2026-06-05 | early | Ines | second till open |
+"""
+PRICES = """| Season | Tent | Cabin |
+|---|---|---|
+| 3 – 30 April | 14 | 52 |
+| 1 May to 2 July | 18 | 60 |
+| 19 Dec – 2 Jan | 12 | 48 |
+
+| Day | Event |
+|---|---|
+| 14 April | bonfire |
+| 9 May | fair |
+| 1 June | market |
+"""
+MEMBERS = """| Name | Joined | Fee |
+|---|---|---|
+| Ann | 3 May 2020 | 5 |
+| Ben | 4 May 2021 | 6 |
+| Cem | 5 May 2022 | 7 |
+"""
+DIENSTPLAN = """| Datum | Schicht | Name |
+|---|---|---|
+| 03.06.2026 | Früh | Anke |
+| 04.06.2026 | Früh | Bernd |
+| 04.06.2026 | Spät | Carla |
+"""
+
+
+def read_candidates(question: Question, **texts: str) -> list[Candidate]:
+    """Return the sentences of documents, each with the name of its file as its title and address."""
+    sources = [
+        Source(index=number, title="", url=f"doc:{name}.csv", text=text, is_whole=True)
+        for number, (name, text) in enumerate(texts.items(), 1)
+    ]
+    return find_candidates(question, sources, [read_source_blocks(text) for text in texts.values()])
+
+
+def found_in(question: str, language: str = "en", **texts: str) -> RowsFound | None:
+    asked = read_question(question, language)
+    candidates = read_candidates(asked, **texts)
+    return find_dated_rows(asked, list_tables(candidates), candidates)
+
+
+@for_each(
+    ("question", "people"),
+    [
+        ("Who works at the cafe on 4 June?", ["Ravi", "Joao"]),
+        ("who has the late shift at the café on June 4th", ["Joao"]),
+        ("Who opens the cafe on 2026-06-05?", ["Ines"]),
+        ("Which café shifts are in June?", ["Ines", "Ravi", "Joao", "Ines"]),
+        ("Is the cafe open on 5 June?", ["Ines"]),
+    ],
+)
+def test_rows_of_the_day_are_found(question: str, people: list[str]) -> None:
+    """Words of the question that cells have choose among the rows of the day. "Open" within a longer cell excludes nothing."""
+    found = found_in(question, cafe_rota=ROTA)
+    assert found is not None
+    assert [row[2] for row in found.rows] == people
+
+
+@for_each(
+    ("question", "rows"),
+    [
+        ("How much is a tent on 14 April?", ["3 – 30 April"]),
+        ("What is on at the campsite on 14 April?", ["14 April"]),
+        ("How much is a cabin on 31 December?", ["19 Dec – 2 Jan"]),
+        ("How much is a cabin at the campsite in May?", ["1 May to 2 July"]),
+    ],
+)
+def test_a_range_has_all_its_days(question: str, rows: list[str]) -> None:
+    """Of two tables, the one with more words of the question answers, and then the one that has the day itself."""
+    assert names(found_in(question, campsite=PRICES)) == rows
+
+
+@for_each(
+    ("question", "person"),
+    [
+        ("Wer hat am 4.6. im Café die Spätschicht?", "Carla"),
+        ("Wer hat am 4. Juni im Cafe die Frühschicht?", "Bernd"),
+    ],
+)
+def test_a_compound_names_the_cell_and_its_column(question: str, person: str) -> None:
+    found = found_in(question, "de", dienstplan_cafe=DIENSTPLAN)
+    assert found is not None
+    assert [row[2] for row in found.rows] == [person]
+
+
+@for_each(
+    "question",
+    [
+        "Who works at the cafe on 6 June?",
+        "Who has the late shift at the cafe on 5 June?",
+        "Does Joao work at the cafe on 5 June?",
+        "Who repairs the roof of the garage on 4 June?",
+        "Who is the first at the cafe on 4 June?",
+        "Who is not at the cafe on 4 June?",
+        "Who works at the cafe on 4 June or on 5 June?",
+        "Who works at the cafe on 3/4?",
+        "Who worked at the cafe in 2026?",
+    ],
+)
+def test_another_day_or_another_thing_is_not_answered(question: str) -> None:
+    assert found_in(question, cafe_rota=ROTA) is None
+
+
+def test_another_document_with_the_day_does_not_answer() -> None:
+    """The bees' diary lacks the day. The rota has it, but is about something else."""
+    diary = "The bees of the hive were quiet.\n\nOn 3 May the bees swarmed from the hive."
+    assert found_in("What did the bees of the hive do on 4 June?", bees=diary, cafe_rota=ROTA) is None
+
+
+@for_each("question", ["may I work on the rota?", "Who works before 4 June?", "What does 9.6 mean?"])
+def test_no_day_is_stated(question: str) -> None:
+    assert not asks_for_dated_rows(read_question(question, "en"))
+
+
+def left_for(question: str, text: str) -> list[str]:
+    asked = read_question(question, "en")
+    return [one.sentence.row[0] for one in leave_out_other_days(asked, read_candidates(asked, rota=text))]
+
+
+def test_rows_of_other_days_are_left_out() -> None:
+    """If the first column lacks the day, no row is about it. A month, or a date of something else, leaves all rows."""
+    assert left_for("Who opens on 4 June?", ROTA) == ["2026-06-04"] * 2
+    assert left_for("Who opens on 7 June?", ROTA) == []
+    assert len(left_for("Who opens in July?", ROTA)) == 4
+    assert left_for("What does Ann pay on 9 June?", MEMBERS) == ["Ann", "Ben", "Cem"]
