@@ -546,7 +546,7 @@ class Settings(BaseSettings):
         example="off",
     )
     ANSWER_ENCODER_TIMEOUT_S: types.Seconds = setting(
-        5.0,
+        10.0,
         "Seconds in which both models must have read the sentences or passages of an answer, with the wait for the weights "
         "and for other answers; after them the words decide, and the answer says so in `degraded`",
         "you have a slow processor, or many answers at once, and prefer to wait for the reading by meaning",

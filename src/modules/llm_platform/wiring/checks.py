@@ -8,6 +8,7 @@ from modules.llm_platform.infrastructure.resources import has_index
 from modules.llm_platform.infrastructure.search.from_settings.providers import check_providers
 from modules.llm_platform.infrastructure.stores.from_settings import check_database
 from modules.llm_platform.wiring.watches import check_mail
+from modules.llm_platform.wiring.writers import uses_sentence_encoder, uses_support_model
 from shared.config import Settings
 
 
@@ -19,6 +20,8 @@ def check_settings(settings: Settings) -> None:
     uses_redis(settings)
     check_database(settings)
     check_mail(settings)
+    uses_sentence_encoder(settings)
+    uses_support_model(settings)
 
 
 def check_server_settings(settings: Settings) -> None:
@@ -26,4 +29,6 @@ def check_server_settings(settings: Settings) -> None:
     check_providers(settings)
     check_daily_budget(settings)
     check_rate_limits(settings)
+    uses_sentence_encoder(settings)
+    uses_support_model(settings)
     has_index(settings)  # looks into the data folder

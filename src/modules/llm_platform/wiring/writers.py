@@ -1,6 +1,6 @@
 """Build the parts that write and judge, with language models or without one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 from modules.llm_platform.application.research.write.passage_choice import PassageChooser
@@ -23,7 +23,7 @@ from modules.llm_platform.infrastructure.models.from_settings.chat_models import
     resolve_stages,
 )
 from modules.llm_platform.infrastructure.resources import Resources, is_installed
-from shared.config import Settings
+from shared.config import Settings, SettingsError
 
 
 class BuildWriter(Protocol):
@@ -101,20 +101,37 @@ def build_citation_judge(llm: ILLMProvider | None, context_tokens: ContextTokens
 
 def build_support_model(settings: Settings, resources: Resources) -> ISupportModel | None:
     """Return the model that reads what the words of citations leave in doubt; None if it is off, or `auto` and not installed."""
-    from modules.llm_platform.infrastructure.models.support import onnx_support_model
+    from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
 
-    is_off = settings.CITATION_ENCODER == "off"
-    is_missing = settings.CITATION_ENCODER == "auto" and not is_installed(onnx_support_model.PACKAGES)
-    return None if is_off or is_missing else resources.closing(onnx_support_model.OnnxSupportModel())
+    return resources.closing(OnnxSupportModel()) if uses_support_model(settings) else None
 
 
 def build_sentence_encoder(settings: Settings, resources: Resources) -> ISentenceEncoder | None:
     """Return the encoder that finds the sentences near a question; None if it is off, or `auto` and not installed."""
-    from modules.llm_platform.infrastructure.models import sentence_encoder
+    from modules.llm_platform.infrastructure.models.sentence_encoder import UniversalSentenceEncoder
 
-    is_off = settings.ANSWER_ENCODER == "off"
-    is_missing = settings.ANSWER_ENCODER == "auto" and not is_installed(sentence_encoder.PACKAGES)
-    return None if is_off or is_missing else resources.closing(sentence_encoder.UniversalSentenceEncoder())
+    return resources.closing(UniversalSentenceEncoder()) if uses_sentence_encoder(settings) else None
+
+
+def uses_support_model(settings: Settings) -> bool:
+    """Return whether the support model reads. Raises SettingsError if it is on and not installed."""
+    from modules.llm_platform.infrastructure.models.support.onnx_support_model import NOT_INSTALLED, PACKAGES
+
+    return _is_used(settings.CITATION_ENCODER, PACKAGES, f"CITATION_ENCODER=on: {NOT_INSTALLED}")
+
+
+def uses_sentence_encoder(settings: Settings) -> bool:
+    """Return whether the sentence encoder reads. Raises SettingsError if it is on and not installed."""
+    from modules.llm_platform.infrastructure.models.sentence_encoder import NOT_INSTALLED, PACKAGES
+
+    return _is_used(settings.ANSWER_ENCODER, PACKAGES, f"ANSWER_ENCODER=on: {NOT_INSTALLED}")
+
+
+def _is_used(setting: Literal["auto", "off", "on"], packages: Sequence[str], not_installed: str) -> bool:
+    has_packages = is_installed(packages)
+    if setting == "on" and not has_packages:
+        raise SettingsError(not_installed)
+    return setting != "off" and has_packages
 
 
 def choose_judged_answers(

@@ -129,3 +129,44 @@ def test_only_questions_about_rows_need_the_whole_table() -> None:
     assert asks_for_described_rows(read_question("Which invoices are not paid?", "en"))
     assert not asks_for_described_rows(read_question("Why is the invoice not paid?", "en"))
     assert not asks_for_described_rows(read_question("Who sent the most reminders?", "en"))
+
+
+ROTA = """# Staff rota
+
+| Name | Role | Monday | Tuesday | Hours |
+|---|---|---|---|---|
+| Amara | chef | 10-18 | off | 46 |
+| Lewis | chef | off | 12-20 | 48 |
+| Tilda | waiter | off | 17-23 | 30 |
+| Omar | waiter | 17-23 | late | 31 |
+| Ravi | bar | late | 17-23 | 20 |
+"""
+STOCK = """# Trees
+
+| Tree | Price | Stock |
+|---|---|---|
+| birch | 60 | 5 |
+| apple | 45 | 0 |
+| oak | 80 | 0 |
+"""
+
+
+@for_each(
+    ("text", "question", "rows"),
+    [
+        (ROTA, "Who has Monday off?", ["Lewis", "Tilda"]),
+        (ROTA, "Which waiter is off on Monday?", ["Tilda"]),
+        (ROTA, "Who has the late shift on Tuesday?", ["Omar"]),
+        (ROTA, "Who works on Tuesday?", ["Lewis", "Tilda", "Omar", "Ravi"]),
+        (STOCK, "Which trees are out of stock?", ["apple", "oak"]),
+    ],
+)
+def test_a_value_of_several_columns_is_looked_for_in_the_one_that_is_named(
+    text: str, question: str, rows: list[str]
+) -> None:
+    assert found_in(text, question) == rows
+
+
+@for_each("question", ["Who has Monday late off?", "Who is off?", "Who has Monday and Tuesday off?"])
+def test_a_value_without_one_column_is_not_looked_for(question: str) -> None:
+    assert found_in(ROTA, question) is None

@@ -2,7 +2,8 @@
 
 The words after the "not" name a value (`paid`), a column of yes and no (`projector`), or a column that may be empty or 0
 (`failures`). The answer is all other rows of the table. Without a "not", it is all rows that have what a column names: `Which
-rooms have a projector?` Both need the whole table.
+rooms have a projector?` If several columns have the same values, the question names both: `Who is off on Monday?` All need the
+whole table.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from modules.llm_platform.domain.extractive.table_words import (
 from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, RowsFound, Table, filter_rows
 from modules.llm_platform.domain.text.negation import load_negation_words
 
+OUT_OF: Final = ["out", "of"]  # `out of stock` denies stock
 DENYING_PREFIX: Final = "un"  # `unpaid` is "not paid"
 MIN_STEM: Final = 4  # letters after the prefix
 KNOWN_SHARE: Final = 0.5  # of the words on each side of the "not", the table must have this share
@@ -76,18 +78,43 @@ def leave_out_rows(question: Question, chosen: Sequence[Candidate]) -> list[Cand
 
 def find_described_rows(question: Question, tables: Sequence[Table]) -> RowsFound | None:
     """Return the rows of a whole table that the question describes; None if it is not certain which are meant."""
-    for asked in _list_readings(question):
+    readings = _list_readings(question)
+    if readings and not any(asked.is_denied and not asked.is_guessed for asked in readings):
+        with_value = [rows for table in tables if (rows := _find_rows_with_value(table, question)) is not None]
+        if with_value:
+            return with_value[0] if len(with_value) == 1 else None
+    for asked in readings:
         found = [rows for table in tables for rows in _find_in_table(table, asked)]
         if found:
             return found[0] if len(found) == 1 else None
     return None
 
 
+def _find_rows_with_value(table: Table, question: Question) -> RowsFound | None:
+    """Return the rows that have a value of the question in the column that it names; None if other columns lack the value."""
+    words = fold_words(question.text)
+    named = [at for at, name in enumerate(table.names) if at and name and all(is_asked(word, words) for word in name)]
+    if len(named) != 1:
+        return None
+    cells = list(map(split_cell, table.list_cells(named[0])))
+    values = {cell for cell in cells if cell and set(cell).issubset(words) and cell != table.names[named[0]]}
+    if len(values) != 1:
+        return None
+    (value,) = values
+    others = [word for word in list_content(question) if word not in value and not is_asked(word, table.names[named[0]])]
+    is_in_others = any(at not in (0, *named) and value == split_cell(row[at]) for row in table.rows for at in range(len(row)))
+    unknown = len(others) - _count_known(table, others)
+    if not is_in_others or unknown > MAX_UNKNOWN:
+        return None
+    kept = tuple(place for place in filter_rows(table, others) if cells[place] == value)
+    return RowsFound(table, kept, len(table.rows)) if 0 < len(kept) <= MAX_COUNTED else None
+
+
 def _list_readings(question: Question) -> list[_Asked]:
     """Return how the question may describe rows, the likeliest reading first; empty if it asks for something else."""
     words = fold_words(question.text)
     denying = load_negation_words().negators | load_word_list("denying")
-    denials = [at for at, word in enumerate(words) if word in denying]
+    denials = [at for at, word in enumerate(words) if word in denying or words[at : at + 2] == OUT_OF]
     left_out = denying | load_word_list("fillers") | load_word_list("choosing") | load_word_list("listing")
     content = [word for word in list_content(question) if word not in left_out]
     is_compared = find_superlative(words) < len(words)

@@ -52,7 +52,7 @@ async def read_answer(
             return await reading.choose(quotable), ()
     except TimeoutError:
         late = (
-            f"timeout: the sentences were not read within {timeout_s:g} seconds, so that their words decided: "
+            f"timeout: the models that read by meaning took longer than {timeout_s:g} seconds, so the words decided: "
             "raise ANSWER_ENCODER_TIMEOUT_S"
         )
         return ReadingResult(selection, []), (Degraded(component=reading.component, reason=late),)
