@@ -306,6 +306,18 @@ async def test_documents_of_the_operator_are_searched_without_being_asked_for(fi
     ]
 
 
+@for_each(("url", "finding"), [("doc:towers/eiffel.md", "contradicts"), (URL, "absent")])
+async def test_only_documents_of_the_operator_contradict_without_being_cited(url: str, finding: str) -> None:
+    """A page that a web search finds may be about something else, so it only supports."""
+    search = FakeWebSearch([WebSearchResultItem(title="Tower", url=url, snippet="")])
+    options = VerificationOptions(searches_documents=url != URL)
+    verification = VerificationService(FakePageReader({url: TOWER}), search, options=options)
+    verified = await verification.verify("The Eiffel Tower is 400 metres tall.", find_sources=url == URL)
+    (sentence,) = verified.sentences
+    assert (sentence.verdict, sentence.finding) == ("unsupported", finding)
+    assert [citation.finding for citation in sentence.citations] == (["contradicts"] if url != URL else [])
+
+
 async def test_a_text_with_sources_is_compared_only_with_them() -> None:
     """This holds for sources named in the text and given by the caller.
 

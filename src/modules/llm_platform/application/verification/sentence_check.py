@@ -98,8 +98,14 @@ class SentenceCheck:
         self._open = [part for part, is_settled in zip(self._open, is_ready, strict=True) if not is_settled]
         return [position for part in ready for position in self._check(part)]
 
-    def find_sources(self, positions: Iterable[int], among: Collection[int] | None = None) -> list[int]:
-        """Compare statements with all sources, or with those `among`. Returns the positions of those with a new citation."""
+    def find_sources(
+        self, positions: Iterable[int], among: Collection[int] | None = None, *, may_contradict: bool = True
+    ) -> list[int]:
+        """Compare statements with all sources, or with those `among`. Returns the positions of those with a new citation.
+
+        With `among`, a source that lacks a statement is not cited, and one that contradicts it only if it `may_contradict`: a
+        page of the web may be about something else.
+        """
         found = []
         for position in positions:
             sentence = self.answer.sentences[position]
@@ -110,7 +116,7 @@ class SentenceCheck:
             except WorkStoppedError:
                 self._late.add(position)
                 continue
-            if citation is not None and (among is None or citation.verdict in ("supported", "partial")):
+            if citation is not None and (among is None or _is_told(citation, may_contradict=may_contradict)):
                 self._add(citation)
                 found.append(position)
         return found
@@ -226,6 +232,11 @@ class SentenceCheck:
 
     def _span(self, start: int, end: int) -> dict[str, int]:
         return dict(zip(("start", "end"), self._text.span(start, end), strict=True))
+
+
+def _is_told(citation: Citation, *, may_contradict: bool) -> bool:
+    """Return whether a source that was searched for says something about the statement."""
+    return citation.verdict in ("supported", "partial") or (may_contradict and citation.finding == "contradicts")
 
 
 def _parts(answer: AnswerText) -> list[TextPart]:

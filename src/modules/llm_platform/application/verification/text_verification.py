@@ -143,7 +143,8 @@ class TextVerification:
             async for read in reads:
                 await text.add([*map(mark_found, read)])
         numbers = [source.index for source in found]
-        await text.run(lambda: text.check.find_sources(doubted, numbers))
+        of_operator = kinds == (DOCUMENTS,)
+        await text.run(lambda: text.check.find_sources(doubted, numbers, may_contradict=of_operator))
         return search
 
     def _list_searched_kinds(self, *, has_sources: bool) -> tuple[SourceKind, ...]:

@@ -101,8 +101,12 @@ def _find_rows_with_value(table: Table, question: Question) -> RowsFound | None:
     if len(values) != 1:
         return None
     (value,) = values
-    others = [word for word in list_content(question) if word not in value and not is_asked(word, table.names[named[0]])]
-    is_in_others = any(at not in (0, *named) and value == split_cell(row[at]) for row in table.rows for at in range(len(row)))
+    others = [
+        word for word in list_content(question) if word not in value and not is_asked(word, table.names[named[0]])
+    ]
+    is_in_others = any(
+        at not in (0, *named) and value == split_cell(row[at]) for row in table.rows for at in range(len(row))
+    )
     unknown = len(others) - _count_known(table, others)
     if not is_in_others or unknown > MAX_UNKNOWN:
         return None
