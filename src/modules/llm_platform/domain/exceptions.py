@@ -130,11 +130,11 @@ class PageNotFoundError(PageError, code="page_not_found"):
     """There is no such page: correct its address."""
 
 
-UNREADABLE_CITATIONS: Final = "The citations of the text cannot be read ({reason}): divide the text"
+UNREADABLE_CITATIONS: Final = "The citations of the text cannot be read ({reason}). Split the text."
 
 
 class VerificationError(AppException, code="verification", status_code=422):
-    """The text cannot be verified: it has too many sentences, sources or citations. Divide it."""
+    """The text cannot be verified: it has too many sentences, sources or citations. Split it."""
 
     field = "text"
 

@@ -178,7 +178,7 @@ async def test_concurrent_reads_and_pages_of_one_host_are_limited() -> None:
 async def test_texts_that_are_too_much_are_refused_before_anything_is_read(text: str) -> None:
     """A text with thousands of addresses or sentences gets an error that says what to do."""
     reader = _CountingReader()
-    with pytest.raises(VerificationError, match="divide it"):
+    with pytest.raises(VerificationError, match="Split the text"):
         await VerificationService(reader, FakeWebSearch()).verify(text)
     assert reader.count == 0
 
@@ -190,10 +190,10 @@ def many_sources(count: int) -> list[VerificationSource]:
 @for_each(
     ("text", "sources", "message"),
     [
-        (f"The tower is 330 metres tall [1-{MAX_CITED_SOURCES + 1}].", MAX_CITED_SOURCES + 1, "cite fewer"),
-        ("The tower is 330 metres tall [1-50]. " * 400, MAX_CITED_SOURCES, "divide the text"),
-        ("The tower is 330 metres tall [1-50]. " * 100, MAX_CITED_SOURCES, "divide it"),
-        ("\n".join(["The tower is 330 metres tall."] * 100) + " [1-50]", MAX_CITED_SOURCES, "divide it"),
+        (f"The tower is 330 metres tall [1-{MAX_CITED_SOURCES + 1}].", MAX_CITED_SOURCES + 1, "Cite fewer"),
+        ("The tower is 330 metres tall [1-50]. " * 400, MAX_CITED_SOURCES, "Split the text"),
+        ("The tower is 330 metres tall [1-50]. " * 100, MAX_CITED_SOURCES, "Split the text"),
+        ("\n".join(["The tower is 330 metres tall."] * 100) + " [1-50]", MAX_CITED_SOURCES, "Split the text"),
     ],
 )
 async def test_texts_that_cite_too_much_are_refused_before_anything_is_compared(

@@ -65,7 +65,7 @@ async def test_a_text_that_takes_too_long_ends_its_child_and_not_the_server(tmp_
     reader = ChildCitationReader(
         ParserPool(1, lambda: ParserProcess(wall_seconds=LIMIT_S, script=tmp_path / "child.py"))
     )
-    with pytest.raises(VerificationError, match="divide the text"):
+    with pytest.raises(VerificationError, match="Split the text"):
         await reader("endless", [])
     assert (await reader("short", [])).markdown == "short"
     await reader.aclose()

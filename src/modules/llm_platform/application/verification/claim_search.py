@@ -26,7 +26,7 @@ MAX_SEARCHES: Final = 10  # of the web, one for each sentence without support
 MAX_DOCUMENT_SEARCHES: Final = 40
 RESULTS_PER_SEARCH: Final = 3  # the pages to read of one search
 MAX_CONCURRENT_SEARCHES: Final = 3
-NOT_SEARCHED: Final = "timeout: {count} sentences were not searched for in time: divide the text, or try again"
+NOT_SEARCHED: Final = "timeout: {count} sentences were not searched for in time: split the text, or try again"
 
 
 class ClaimSearch:

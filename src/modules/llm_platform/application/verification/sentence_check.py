@@ -25,11 +25,11 @@ from modules.llm_platform.domain.text.sentences import Span
 MAX_SENTENCES: Final = 3000  # sentences of one text
 MAX_CITED_SOURCES: Final = 50  # sources of one sentence
 MAX_CITATIONS: Final = 3000  # comparisons of a sentence with a source
-TOO_MANY_SENTENCES: Final = "The text has {count} sentences, and at most {most} are checked: divide it"
-TOO_MANY_CITED: Final = (
-    "A sentence of the text cites {count} sources, and at most {most} are compared with one: cite fewer"
+TOO_MANY_SENTENCES: Final = "The text has {count} sentences; the limit is {most}. Split the text."
+TOO_MANY_CITED: Final = "A sentence of the text cites {count} sources; the limit is {most}. Cite fewer sources there."
+TOO_MANY_CITATIONS: Final = (
+    "The text needs {count} comparisons of a sentence with a source; the limit is {most}. Split the text."
 )
-TOO_MANY_CITATIONS: Final = "The text asks for {count} comparisons with sources, and at most {most} are made: divide it"
 # The verdict of a sentence is the best of its citations: one of two sources is enough.
 _BEST: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 1, "partial": 2, "supported": 3}
 
@@ -72,7 +72,7 @@ class SentenceCheck:
         self._late: set[int] = set()  # positions of sentences that were not compared in time
 
     def require_bounded(self) -> None:
-        """Raise VerificationError for a text that asks for more comparisons than its length lets expect."""
+        """Raise VerificationError if the text needs too many comparisons."""
         sentences = self.answer.sentences
         cited = [len(sentence.cited) for sentence in sentences]
         by_shared_markers = sum(len(markers.sentences) * len(markers.numbers) for markers in self.answer.trailing)

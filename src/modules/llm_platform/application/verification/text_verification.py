@@ -36,8 +36,8 @@ READING_SHARE: Final = 0.7
 FINDING_SHARE: Final = 0.85
 COMPARING_SHARE: Final = 0.9
 JUDGING_SHARE: Final = 0.95
-TOO_MANY_SOURCES: Final = "The text names {count} sources, and at most {most} are read: divide it"
-NOT_COMPARED: Final = "timeout: {count} sentences were not compared with their sources in time: divide the text"
+TOO_MANY_SOURCES: Final = "The text names {count} sources; the limit is {most}. Split the text."
+NOT_COMPARED: Final = "timeout: {count} sentences were not compared with their sources in time: split the text"
 
 ReadCitations = Callable[[str, Sequence[GivenSource]], Awaitable[CitedText]]
 

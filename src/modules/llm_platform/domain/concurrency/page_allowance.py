@@ -13,7 +13,7 @@ FETCHES_OF_A_REQUEST: Final = 20  # requests to other servers that the rate limi
 MAX_PAGES_OF_HOST: Final = 60  # pages of one text, or of one list; a redirect to another host is a page of that host
 MAX_WAIT_S: Final = 10.0  # for the rate limit of the caller; a page has twice this time
 MANY_OF_HOST: Final = (
-    f"At most {MAX_PAGES_OF_HOST} pages of one host are read for a request, redirects included: divide it"
+    f"A request reads at most {MAX_PAGES_OF_HOST} pages of one host, redirects included. Split the text or the list."
 )
 LIMIT_REACHED: Final = (
     f"The rate limit of this caller was reached: each {FETCHES_OF_A_REQUEST} requests to other servers count as one request. "

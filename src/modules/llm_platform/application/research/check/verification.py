@@ -21,9 +21,9 @@ from modules.llm_platform.domain.ports.tracing import stage
 from shared.exceptions import AppException
 
 MIN_JUDGING_S: Final = 1.0  # no call is made with less time left
-LATE: Final = "timeout: no time was left to verify the citations; they are checked without it"
-UNREADABLE: Final = "llm_provider: its answer contained no verdicts; the citations are checked without it"
-INCOMPLETE: Final = "incomplete: {count} of {all} citations were not judged, and are checked without it"
+LATE: Final = "timeout: no time was left for the judge; the citations were checked without it"
+UNREADABLE: Final = "llm_provider: the judge returned no verdicts; the citations keep their word verdicts"
+INCOMPLETE: Final = "incomplete: the judge left out {count} of {all} citations; they keep their word verdicts"
 NOTHING_KNOWN: Final[Mapping[CitedClaim, ModelVerdict | None]] = {}
 NO_JUDGMENT: Final = JudgedClaims(verdicts=())
 
@@ -117,7 +117,7 @@ async def verify(
 
 
 def count_changed(citations: Iterable[Citation]) -> int:
-    """Return on how many citations the judge decided otherwise than the comparison of words."""
+    """Return the number of citations on which the judge and the word comparison disagree."""
     return sum(citation.checked_by == "model" and citation.verdict != citation.word_verdict for citation in citations)
 
 

@@ -25,7 +25,7 @@ from modules.llm_platform.domain.search.request_count import RequestCount, count
 from shared.exceptions import AppException
 
 FILES: Final = "files"  # the component name in `degraded`
-NO_FIT: Final = "no passage of the files has the words of the question: their beginnings are shown"
+NO_FIT: Final = "no passage of the files matches the question, so their beginnings are used"
 
 
 @dataclass(frozen=True, slots=True)

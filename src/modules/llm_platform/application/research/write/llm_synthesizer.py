@@ -31,7 +31,10 @@ from shared.exceptions import AppException
 DEFAULT_CONTEXT_TOKENS = 32_000
 CONTEXT_CUT = Degraded(
     component="context",
-    reason="length: the model read its beginning and its end alone: shorten it, or use a model with a larger context window",
+    reason=(
+        "length: the model read only the beginning and the end of `context`: "
+        "shorten it, or use a model with a larger context window"
+    ),
 )
 NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 WRITING_TEMPERATURE = 0.2  # allows some variety in the text; other stages use 0

@@ -185,7 +185,7 @@ def _read_text(console: Console, file: Path) -> str:
     except OSError as error:
         reject("FILE", f"{file} cannot be read: {error.strerror}")
     if len(text) > MAX_VERIFIED_CHARS:
-        reject("FILE", f"must have at most {MAX_VERIFIED_CHARS:,} characters: divide it")
+        reject("FILE", f"must have at most {MAX_VERIFIED_CHARS:,} characters: split the text")
     return text.replace("\r\n", "\n")
 
 

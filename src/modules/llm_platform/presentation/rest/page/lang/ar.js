@@ -337,7 +337,7 @@ export default {
   "no address": "بلا عنوان",
   "p. {n}": "ص {n}",
   "There is no such page.": "لا توجد مثل هذه الصفحة.",
-  "The text has too many sentences or sources: divide it.": "في النص جمل أو مصادر كثيرة جدًا: قسّمه.",
+  "The text has too many sentences or sources: split the text.": "في النص جمل أو مصادر كثيرة جدًا: قسّمه.",
   "Nothing was ready in time.": "لم يجهز شيء في الوقت المناسب.",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "لم تعد الإجابة السابقة محفوظة. اسأل من دونها، كسؤال جديد.",
   "This answer is not stored any more, or it belongs to another API key.": "لم تعد هذه الإجابة محفوظة، أو أنها تخص مفتاح API آخر.",

@@ -337,7 +337,7 @@ export default {
   "no address": "ohne Adresse",
   "p. {n}": "S. {n}",
   "There is no such page.": "Diese Seite gibt es nicht.",
-  "The text has too many sentences or sources: divide it.": "Der Text hat zu viele Sätze oder Quellen: teilen Sie ihn.",
+  "The text has too many sentences or sources: split the text.": "Der Text hat zu viele Sätze oder Quellen: teilen Sie ihn.",
   "Nothing was ready in time.": "Nichts war rechtzeitig fertig.",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "Die frühere Antwort ist nicht mehr gespeichert. Fragen Sie ohne sie, als neue Frage.",
   "This answer is not stored any more, or it belongs to another API key.": "Diese Antwort ist nicht mehr gespeichert, oder sie gehört zu einem anderen API-Schlüssel.",

@@ -337,7 +337,7 @@ export default {
   "no address": "ללא כתובת",
   "p. {n}": "עמ׳ {n}",
   "There is no such page.": "אין דף כזה.",
-  "The text has too many sentences or sources: divide it.": "בטקסט יש יותר מדי משפטים או מקורות: חלקו אותו.",
+  "The text has too many sentences or sources: split the text.": "בטקסט יש יותר מדי משפטים או מקורות: חלקו אותו.",
   "Nothing was ready in time.": "דבר לא היה מוכן בזמן.",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "התשובה הקודמת כבר אינה שמורה. שאלו בלעדיה, כשאלה חדשה.",
   "This answer is not stored any more, or it belongs to another API key.": "התשובה הזאת כבר אינה שמורה, או שהיא שייכת למפתח API אחר.",

@@ -337,7 +337,7 @@ export default {
   "no address": "без адреса",
   "p. {n}": "с. {n}",
   "There is no such page.": "Такой страницы нет.",
-  "The text has too many sentences or sources: divide it.": "В тексте слишком много предложений или источников: разделите его.",
+  "The text has too many sentences or sources: split the text.": "В тексте слишком много предложений или источников: разделите его.",
   "Nothing was ready in time.": "Ничего не было готово вовремя.",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "Прежний ответ больше не хранится. Задайте вопрос заново, без него.",
   "This answer is not stored any more, or it belongs to another API key.": "Этот ответ больше не хранится или принадлежит другому ключу API.",

@@ -337,7 +337,7 @@ export default {
   "no address": "无地址",
   "p. {n}": "第 {n} 页",
   "There is no such page.": "没有这个页面。",
-  "The text has too many sentences or sources: divide it.": "文本的句子或来源太多：请拆分。",
+  "The text has too many sentences or sources: split the text.": "文本的句子或来源太多：请拆分。",
   "Nothing was ready in time.": "没有内容及时完成。",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "之前的答案已不再保存。请作为新问题提问。",
   "This answer is not stored any more, or it belongs to another API key.": "此答案已不再保存，或属于另一个 API 密钥。",
