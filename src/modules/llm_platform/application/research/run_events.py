@@ -10,9 +10,9 @@ from modules.llm_platform.application.research.stage_times import StageTimes
 
 
 class RunEvents:
-    """Adds to the events of a run how its question was understood, takes the time of its stages, and holds back the last one.
+    """Adds the standalone question to the events of a run, times its stages, and withholds `Done`.
 
-    `done` is the last event, to which the structured output is added before the caller gets it.
+    `done` is the withheld event. The structured output is added to it before the caller gets it.
     """
 
     def __init__(self, run: Run, stage_times: StageTimes) -> None:

@@ -34,9 +34,9 @@ log = logging.getLogger(__name__)
 
 VerifyMode = Literal["off", "annotate", "mark"]
 
-CHECK_TIMEOUT_S: Final = 1.0  # A client waits at most so long for the evidence after the last word.
+CHECK_TIMEOUT_S: Final = 1.0  # After the last word, a client waits at most this long for the evidence.
 COMPARING_SHARE: Final = 0.8  # of this time, after which the comparison ends and leaves the rest unchecked
-WARM_UP_TIMEOUT_S: Final = 5.0  # The first check of a process waits at most so long until everything is loaded.
+WARM_UP_TIMEOUT_S: Final = 5.0  # The first check of a process waits at most this long for everything to load.
 MAX_CONCURRENT_CHECKS: Final = 4
 BROKEN: Final = "internal error: the answer was not compared with the conversation"
 LATE: Final = "timeout: the answer was not compared with the conversation in time"
@@ -47,7 +47,7 @@ WARM_UP: Final = "The platform checks this sentence first."
 
 
 class EvidenceCounts(NamedTuple):
-    """Sentences by what the material says of them. A sentence that states nothing, such as a question, is not counted.
+    """Counts of sentences by what the material says about them. Questions and the like, which state nothing, do not count.
 
     `supported` includes sentences that the material supports in part. `unchecked` includes all that were not reached.
     """
@@ -63,7 +63,7 @@ NOTHING_COUNTED: Final = EvidenceCounts()
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvidence:
-    """What the material of a conversation says of an answer. Offsets are code points of the answer."""
+    """What the material of a conversation says about an answer. Offsets are code points of the answer."""
 
     counts: EvidenceCounts = NOTHING_COUNTED
     sentences: tuple[VerifiedSentence, ...] = ()
@@ -108,7 +108,7 @@ class AnswerCheckService:
             await self._verification.run(request, given=[GivenSource(1, text=WARM_UP)])
 
     async def check(self, answer: str, material: Awaitable[Sequence[GivenSource]]) -> AnswerEvidence:
-        """Return the evidence for an answer. What cannot be compared within the time is `unchecked`. Raises nothing.
+        """Return the evidence for an answer. What cannot be compared within the time is `unchecked`. Never raises.
 
         `material` is a future that several calls may wait for.
         """
@@ -162,7 +162,7 @@ class AnswerCheckService:
 
 
 def count_evidence(sentences: Sequence[VerifiedSentence], *, is_late: bool = False) -> EvidenceCounts:
-    """Count sentences by their verdicts. If the time was over, those that were not reached count, and questions with them."""
+    """Count sentences by their verdicts. If time ran out, sentences that were not reached count too, even questions."""
     counts: dict[str, int] = dict.fromkeys(EvidenceCounts._fields, 0)
     for sentence in sentences:
         if sentence.verdict in ("supported", "partial"):

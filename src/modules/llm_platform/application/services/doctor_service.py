@@ -164,7 +164,7 @@ class DoctorService:
     async def _try_search(
         self, check: SearchProviderCheck, kind: SourceKind, subject: str, detail: str, failed: CheckVerdict
     ) -> list[CheckResult]:
-        """Search one kind of source alone: engines of another kind would hide that none of this kind answers."""
+        """Search one kind of source alone, because engines of other kinds would hide that none of this kind answers."""
         began = self._clock()
         request = WebSearchRequest(query=PROBE_QUERY, count=FEW_RESULTS, sources=(kind,))
         try:

@@ -22,11 +22,11 @@ class EmbeddingService:
 
     @property
     def window_tokens(self) -> int:
-        """The length of the longest text, in tokens of our count; the rest of a longer one changes nothing."""
+        """The longest text that is read, in tokens of our count. The rest of a longer text does not change its vector."""
         return self._embedder.window_tokens
 
     async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        """Return one vector of length 1 for each text, None for a text without words.
+        """Return one unit vector for each text; None for a text without words.
 
         Raises EmbeddingError, and EmbeddingConfigError if a setting or a package is missing.
         """

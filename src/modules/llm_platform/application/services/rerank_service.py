@@ -26,7 +26,7 @@ class RerankService:
         return LEXICAL if self._embedder.why_no_vectors else f"{LEXICAL}+{self._embedder.name}"
 
     async def rerank(self, query: str, documents: Sequence[str]) -> list[RankedDocument]:
-        """Return all documents, best first; of equals the one that was sent first. Raises the errors of the embedder."""
+        """Return all documents, best first. Ties keep the order in which they were sent. Raises the errors of the embedder."""
         vectors: list[Vector | None] = []
         if not self._embedder.why_no_vectors:
             vectors = await self._embedder.embed([query, *documents])

@@ -93,7 +93,7 @@ class ResearchService:
         parts.reporter.check(request)
 
     def estimate(self, request: ResearchRequest, *, searches_nothing: bool = False) -> ReportAmounts:
-        """Return what a run takes at most, calls that are repeated or fail over left out.
+        """Return the upper bound of a run, excluding retries and failover.
 
         With `searches_nothing` a shallow or deep run has only the pages that it is given, which are not counted.
         """

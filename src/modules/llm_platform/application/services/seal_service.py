@@ -81,7 +81,7 @@ class SealService:
         return await asyncio.to_thread(self._seal, job.response, stored.sources, job.finished_at)
 
     def check_signer(self) -> None:
-        """Raise SealConfigError if answers shall be signed and cannot be: before an answer costs anything."""
+        """Raise SealConfigError if a signing key is set but cannot be used. Call this before paying for an answer."""
         self._tools.check_signer()
 
     async def load_sources(self, response: ResearchResponse) -> tuple[Source, ...]:

@@ -36,7 +36,10 @@ _PATH_WORDS = re.compile(r"[\W_]+")
 
 
 class SiteCrawlService:
-    """Crawls sites as their robots.txt allows. Pages of other hosts are leaves, and read only where the request wants them."""
+    """Crawls sites as their robots.txt allows.
+
+    Pages of other hosts are read only if the request asks for them, and their links are not followed.
+    """
 
     def __init__(self, reader: ISiteReader) -> None:
         self._reader = reader

@@ -35,8 +35,8 @@ MARKS: Final[Mapping[dtos.ChangeKind, str]] = {
 class WatchNotices:
     """Delivers the due notices of the store. `mail` is None if no mail is sent.
 
-    A process with mail adds a mail to what its runs tell, and only such a process sends it: all processes that share the
-    store need the same settings of mail and webhooks.
+    A process with mail adds a mail to the notices of its runs, and only such a process sends mail. All processes that share the
+    store therefore need the same mail and webhook settings.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ class WatchService:
     def start(self, only: WatchSelection | None = None, charge_of: Callable[[str], Charge] | None = None) -> None:
         """Run due watches in this process, and deliver notices. A second call does nothing.
 
-        - With `only`, these watches alone run and are told of. A server names the callers that it knows.
+        - With `only`, this process runs and delivers only these watches. A server selects the callers that it knows.
         - `charge_of` returns how a caller is charged for each run, as for a request; None means no limit.
         """
         if self._worker is not None:

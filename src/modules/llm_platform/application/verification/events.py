@@ -25,7 +25,7 @@ class SourcesNamed(_Event, frozen=True):
 
 
 class SentenceVerified(_Event, frozen=True):
-    """A sentence whose sources are read; sent again where a later source or a model changes its verdict."""
+    """A sentence whose sources are read; sent again if a later source or a model changes its verdict."""
 
     type: Literal["sentence"] = "sentence"
     sentence: VerifiedSentence

@@ -59,7 +59,7 @@ def _keep_newest(newest_first: Iterable[Passage]) -> list[Passage]:
 
 
 def _keep_addresses(passages: Sequence[Passage]) -> list[Passage]:
-    """Return the passages, where a foreign one has no address that another source has."""
+    """Return the passages. A foreign passage loses an address that another source has."""
     known = {canonical_url(passage.url) for passage in passages if passage.url and not passage.is_foreign}
     kept = []
     for passage in passages:
@@ -84,7 +84,7 @@ def _assign_numbers(passages: Sequence[Passage]) -> list[int]:
 
 
 def link_named_addresses(answer: str, given: Sequence[GivenSource]) -> tuple[GivenSource, ...]:
-    """Return further sources for addresses that the answer cites and that are inside a given text: the text is theirs."""
+    """Return further sources for addresses that the answer cites and that are inside a given text, which becomes their text."""
     by_address: dict[str, GivenSource] | None = None
     known = {canonical_url(source.url) for source in given if source.url}
     linked: list[GivenSource] = []

@@ -115,7 +115,7 @@ def _find_elements(text: str) -> Iterator[tuple[re.Match[str], int]]:
 
 
 def _read_element(attributes: str, inner: str) -> Passage:
-    """Return the content of an element under what its attributes, and the elements before the content, say of it."""
+    """Return the content of an element, described by its attributes and by the elements before the content."""
     values = {name.lower(): next(filter(None, quoted), "") for name, *quoted in _ATTRIBUTE.findall(attributes)}
     begin = 0
     while (child := _INNER.match(inner, begin)) is not None:
@@ -191,7 +191,7 @@ def _read_texts(node: Mapping[str, Any]) -> list[str]:
 
 
 def _make_passage(text: str, values: Mapping[str, Any]) -> Passage:
-    """Return a passage with what its attributes, or the fields of its object, say of it."""
+    """Return a passage, described by its attributes or by the fields of its object."""
     url = next((values[name] for name in _URL_NAMES if _is_address(values.get(name))), "")
     titles = (values.get(name) for name in _TITLE_NAMES)
     title = next((title.strip() for title in titles if isinstance(title, str) and title.strip() != url and title), "")

@@ -238,8 +238,10 @@ NOTHING_SPENT = Spending()
 class LLMResponse(BaseModel, frozen=True):
     """A complete answer without reasoning blocks: it has content, or `tool_calls` of the caller's tools in OpenAI's form.
 
-    `spent` counts all tries, `usage` the one that answered. An answer as it comes may be empty, and has its `reasoning`;
-    `others` are the further ones where the caller asks for several (`n`), `logprobs` what it asks for by this name.
+    - `spent` counts all tries, and `usage` the try that answered.
+    - `reasoning` is set if the caller reads the answer unchanged; such an answer may be empty.
+    - `others`: the remaining choices when `n > 1`.
+    - `logprobs`: as requested by the client.
     """
 
     content: str

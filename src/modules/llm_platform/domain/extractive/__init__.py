@@ -7,5 +7,6 @@
 5. `selection.make_quotes` orders the chosen sentences, and `rendering` writes them as Markdown. For a report,
    `report_passages` chooses whole passages, and `report` divides them among its sections.
 
-`named_document` and `tables` answer two special kinds of questions from the same candidates.
+`named_document` answers a question that only names a document. `asked_rows` answers questions about the rows of a whole table,
+and `named_rows` and `named_cells` answer questions that name a row.
 """

@@ -15,7 +15,7 @@ Columns = Mapping[int, Column]
 def list_nearest_columns(
     names: Sequence[str], columns: Columns, words: Sequence[str], sought: Sequence[Measure]
 ) -> tuple[list[int], bool]:
-    """Return the columns that a question may compare, and whether something in the question says that it is them.
+    """Return the columns that a question may compare, and whether anything in the question points to them.
 
     A column whose whole name is in the question comes before a column with a part of its name there. Among these, or among all
     columns, those that measure what is sought come first: by a word of their name, then by their unit.
@@ -33,7 +33,7 @@ def list_nearest_columns(
 
 
 def keep_measuring(names: Sequence[str], columns: Columns, measure: Measure, words: Sequence[str]) -> Columns:
-    """Return the columns that have values of a measure; without one, those that the words name and whose unit may be its."""
+    """Return the columns that hold the measure; otherwise the columns that the question names and whose unit can express it."""
     measuring = {at: one for at, one in columns.items() if measures(measure, names[at], one)}
     possible = {at: one for at, one in columns.items() if one.unit in measure.units_if_named}
     return measuring or {
@@ -47,7 +47,7 @@ def is_time_of_day(name: str) -> bool:
 
 
 def has_rival(table: Table, chosen: int, words: Sequence[str], sought: Sequence[Measure]) -> bool:
-    """Return whether words are rather about a column that cannot be compared: a warranty of `2 years` and `18 months`."""
+    """Return whether the words fit a column better that cannot be compared: a warranty of `2 years` and `18 months`."""
 
     def is_meant(column: int) -> bool:
         name = table.names[column]
@@ -57,7 +57,7 @@ def has_rival(table: Table, chosen: int, words: Sequence[str], sought: Sequence[
 
 
 def measures(measure: Measure, name: str, column: Column) -> bool:
-    """Return whether a column has values of a measure: by a word of its name, or by its unit. A time of day is no duration."""
+    """Return whether a column holds a measure, according to its name or its unit. A time of day is not a duration."""
     if measure.name == DURATION and is_time_of_day(name):
         return False
     return not measure.heads.isdisjoint(split_cell(name)) or column.unit in measure.units

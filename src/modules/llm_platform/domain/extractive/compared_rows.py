@@ -141,9 +141,9 @@ def _find_answering_rows(table: Table, asked: Asked) -> RowsFound | None:
 
 
 def find_extreme(table: Table, places: Sequence[int], asked: Asked, max_equal: int = MAX_EQUAL) -> RowsFound | None:
-    """Return the rows with the most or the least. If the readings of the superlative give several answers, there is none.
+    """Return the rows with the most or the least.
 
-    There is none either if more than `max_equal` rows share the first place.
+    Return None if the interpretations of the superlative disagree, or if more than `max_equal` rows tie.
 
     An age comes before a date: the oldest member is not the one who joined first.
     """
@@ -197,7 +197,7 @@ def _choose_column(table: Table, columns: Columns, asked: Asked, extreme: Superl
 
 
 def _names_other_column(table: Table, columns: Columns, asked: Asked, measure: Measure) -> bool:
-    """Return whether the word after the superlative names columns, and none of this measure: `the shortest range` is no time."""
+    """Return whether the word after the superlative names only columns of other measures: `the shortest range` is not a time."""
     at = find_superlative(asked.words)
     named = [one for one in columns if any(is_asked(word, asked.words[at + 1 : at + 2]) for word in table.names[one])]
     return bool(named) and not any(measures(measure, table.columns[one], columns[one]) for one in named)

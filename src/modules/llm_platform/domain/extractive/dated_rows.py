@@ -1,7 +1,7 @@
 """Rows of a table that have the day or the month of a question: `Who opens the café on 4 June?`
 
 The answer is all rows of that day or, if its other words name some of these, the rows that have most of them. Only the document
-that knows most words of the question can answer: if it has no row of the day, another one's row of the day is about something
+that contains most words of the question can answer: if it lacks the day, rows of the day in other documents are about something
 else.
 """
 
@@ -35,7 +35,7 @@ WHOLE_YEAR: Final = YEARS - 1  # what the last day of a year has more than the f
 
 
 class _Asked(NamedTuple):
-    """The day or month of a question, and the other words of it that a document may have."""
+    """The day or month of a question, and its other words, which a document may contain."""
 
     day: Day
     words: Sequence[str]
@@ -81,7 +81,7 @@ def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Seq
 
 
 def leave_out_other_days(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out the rows of other days than the one that the question states: all rows of a diary that lacks the day."""
+    """Leave out the rows of days that the question does not ask about: all rows, if a diary lacks the day."""
     asked = _read(question)
     if asked is None:
         return list(candidates)

@@ -71,7 +71,7 @@ def _may_describe(asked: _Asked, names: Sequence[Sequence[str]], rows: Sequence[
 
 
 def leave_out_rows(question: Question, chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Return the chosen sentences without rows if the question describes rows by a "not": single rows do not answer it."""
+    """Leave out rows if the question describes them by a "not", because single rows do not answer it."""
     is_denied = any(asked.is_denied and not asked.is_guessed for asked in _list_readings(question))
     return [one for one in chosen if not (is_denied and one.sentence.row)]
 

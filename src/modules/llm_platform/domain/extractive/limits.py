@@ -175,7 +175,7 @@ def _read_value(text: str, at: int, *, is_date: bool) -> Value | None:
 
 
 def _read_year(text: str, at: int, kind: Kind) -> Value | None:
-    """Return the year of `vor 2020 angeschafft`. A year before a word is a number otherwise: `bis 2020 Euro`."""
+    """Return the year of `vor 2020 angeschafft`. After other phrases, a number before a word is not a year: `bis 2020 Euro`."""
     found = _YEAR_BEFORE_VERB.match(text, at) if kind in ("after", "since", "before") else None
     if found is None or find_unit(found[2]) is not None:
         return None
@@ -197,7 +197,7 @@ def _read_quantity(text: str, at: int) -> Value | None:
 
 
 def _read_number_word(text: str, at: int) -> Value | None:
-    """Return a number in words with its unit: `half a kilo`, `two and a half hours`. A part of nothing else is a percentage."""
+    """Return a number in words with its unit: `half a kilo`, `two and a half hours`. A bare fraction is a percentage."""
     word = _WORD.match(text, at)
     number = word and load_number_words().get(word[0])
     if word and not number and (one := find_unit(word[0])) and _INDEFINITE.search(text, 0, at):  # `over an hour`

@@ -85,7 +85,7 @@ def pick_asked_cells(question: Question, row: Candidate) -> list[tuple[str, str]
 
 
 def names_several(question: Question, rows: Iterable[Sequence[str]]) -> bool:
-    """Return whether the question has all words of a cell of several of these rows, and not of all of them."""
+    """Return whether the question names a cell of several of these rows, but not of all of them."""
     content = tuple(add_word_parts(list_content(question)))
     named = [any(_is_named(cell, content) for cell in row) for row in rows]
     return 1 < sum(named) < len(named)
@@ -104,7 +104,7 @@ class NamedRows:
 
 
 def group_named_rows(question: Question, candidates: Sequence[Candidate]) -> list[NamedRows]:
-    """Return the rows that the question names, first the ones that most of its words name, and then the fewest rows.
+    """Return the rows that the question names, in groups. Groups named by more words come first, then smaller groups.
 
     A row is named by a whole cell, or by the first word of a cell and another one if that names no second row. Rows are left out
     if the same words and others name another row of their table. A question with a "not" names none.
@@ -166,7 +166,7 @@ class _Asked:
         return all(self._look_up(word)[0] for word in split_cell(cell))
 
     def _look_up(self, word: str) -> tuple[bool, bool]:
-        """Return whether the question has the word, and whether it has it as no function word."""
+        """Return whether the question has the word, and whether the word is there more than a function word."""
         if word not in self._known:
             self._known[word] = is_asked(word, self._words), is_asked(word, self._content)
         return self._known[word]

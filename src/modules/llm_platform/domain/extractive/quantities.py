@@ -200,7 +200,7 @@ def find_period(text: str, *, month_first: bool = False) -> Day | None:
 
 
 def find_asked_day(question: str, *, month_first: bool) -> Day | None:
-    """Return the only date of a case-folded question, which may lack its year: `9.6.`, `26/4`. None without one, or with two.
+    """Return the only date of a case-folded question, which may lack its year: `9.6.`, `26/4`. None if it has no date, or two.
 
     With `month_first`, 3/4 is March 4 or April 3, so it is no date; 14/3 and 3/14 are.
     """

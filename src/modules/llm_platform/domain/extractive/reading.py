@@ -118,7 +118,7 @@ class SentenceReading:
 
     @property
     def margin(self) -> float:
-        """How far the log-odds are above the lowest that its kind shows.
+        """How far the log-odds exceed the threshold of their kind.
 
         Sentences of two kinds are compared by their margins, because `near` gives higher log-odds where nothing answers.
         """

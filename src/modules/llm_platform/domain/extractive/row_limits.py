@@ -116,12 +116,12 @@ def read_columns(table: Table, limit: Limit) -> Columns:
 
 
 def has_unit(column: Column, unit: str) -> bool:
-    """Return whether a column has a unit. Years of age need none in the table."""
+    """Return whether a column has a unit. Ages in years need no unit in the table."""
     return column.unit == unit or (unit == AGE_UNIT and not column.unit)
 
 
 def _align_years(column: Column, limit: Limit) -> Sequence[float | None] | None:
-    """Return the values without their year if the limit has none and they have one year; None if they cannot be compared."""
+    """Drop the year if the limit has none and all values share one; None if they cannot be compared."""
     known = [value for value in column.values if value is not None]
     if limit.has_year:
         return column.values if known[0] >= YEARS else None

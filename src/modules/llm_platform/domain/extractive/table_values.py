@@ -71,7 +71,7 @@ def read_dates(cells: Sequence[str]) -> Column | None:
 
 
 def _read_in_order(cells: Sequence[str], *, month_first: bool) -> list[Day | None]:
-    """Return the date of each cell; empty if a date is not valid in this order, or if two cells have other texts."""
+    """Return the date of each cell; empty if a date is not valid in this order, or if two cells are not dates."""
     found: list[Day | None] = []
     others = 0
     try:

@@ -25,7 +25,7 @@ def load_word_list(kind: str, language: str = "") -> frozenset[str]:
 
 
 def asks_for_rows(question: Question) -> bool:
-    """Return whether a question asks which rows there are, who they are or how many, and not for a cell of them."""
+    """Return whether a question asks for rows (which, who, how many) and not for a cell."""
     words = fold_words(question.text)
     return any(not load_word_list(kind).isdisjoint(words) for kind in ("counting", "choosing"))
 

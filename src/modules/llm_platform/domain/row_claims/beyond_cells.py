@@ -41,18 +41,18 @@ def _adds_up(claim: RowClaim) -> bool:
 
 
 def _multiplies(claim: RowClaim) -> bool:
-    """Return whether a number is right before a name: `less than two Maples`."""
+    """Return whether a number directly precedes a name: `less than two Maples`."""
     ends = {one.span[1] for one in (*claim.amounts, *claim.spelled_amounts) if not one.unit}
     return any(row.start - 1 in ends for row in claim.named)
 
 
 def _is_about_another(claim: RowClaim) -> bool:
-    """Return whether a claim is about something of a row that the table does not have: `Tom's teacher`, `der Bruder von Tom`."""
+    """Return whether a claim is about a possession or relation that the table lacks: `Tom's teacher`, `der Bruder von Tom`."""
     return any(map(claim.is_unknown, (word for row in claim.named if (word := _find_possession(claim, row)))))
 
 
 def _find_possession(claim: RowClaim, row: NamedRow) -> PlacedWord | None:
-    """Return the word for what the row of a name has."""
+    """Return the word for what belongs to a named row: `teacher` in `Tom's teacher`."""
     before = [word for word in claim.words if word.end <= row.start]
     if is_genitive(claim.written[row.start : row.end]):
         return next((word for word in claim.words if word.start >= row.end), None)
@@ -61,7 +61,7 @@ def _find_possession(claim: RowClaim, row: NamedRow) -> PlacedWord | None:
 
 
 def _picks_one(claim: RowClaim) -> bool:
-    """Return whether a limit is about the one of some rows that has more: `the cheaper of Birch and Maple is under £9`."""
+    """Return whether a limit is about a row that a comparison picks: `the cheaper of Birch and Maple is under £9`."""
     definite, of = load_word_list("definite"), load_word_list("of")
     triples = zip(claim.folded, claim.folded[1:], claim.folded[2:], strict=False)
     return bool(read_limits(claim.text)) and any(
@@ -113,7 +113,7 @@ def _is_of_another_time(claim: RowClaim) -> bool:
 
 
 def _names_another(claim: RowClaim) -> bool:
-    """Return whether a question has a name that no cell has in this form: `Ottoline` is not `Otto`."""
+    """Return whether a question contains a name that no cell contains in exactly this form: `Ottoline` is not `Otto`."""
     others = (word for word in claim.words[1:] if claim.is_asked and word.word in claim.content)
     return any(claim.shows_name(word.start) and not claim.table.has_word(word.word) for word in others)
 

@@ -119,12 +119,12 @@ class RowClaim:
 
     @cached_property
     def _lower_text(self) -> str:
-        """The text in lower case, as long as the text: `casefold` would make two letters of an ß, and `lower` of an İ."""
+        """The text in lower case, with the same length: `casefold` turns an ß into two letters, and `lower` an İ."""
         return "".join(lower if len(lower := sign.lower()) == 1 else sign for sign in self.text)
 
     @cached_property
     def day(self) -> Day | None:
-        """The first date of the claim outside of names. A "may" that is not capitalised is no month."""
+        """The first date of the claim outside of names. A lower-case "may" is not a month."""
         try:
             day = find_day(self._lower_text) or self._find_year()
         except ValueError:
@@ -132,7 +132,7 @@ class RowClaim:
         return None if day is None or self.text[day.start : day.end] in ALSO_VERBS else day
 
     def _find_year(self) -> Day | None:
-        """Return the year of `vor 2020 angeschafft`: before a word it is a date only after such a phrase."""
+        """Return the year of `vor 2020 angeschafft`: a number before a word is a year only after such a phrase."""
         for found in _YEAR.finditer(self._lower_text):
             before = [word.word for word in self.words if word.end <= found.start()]
             if before and before[-1] in load_phrases("after", "since", "before"):
@@ -258,7 +258,7 @@ class RowClaim:
 
     @property
     def is_rough(self) -> bool:
-        """True if a number is rounded or has a scale that cells have not: `about £119`, `£1.2 million`."""
+        """True if a number is rounded or uses a scale that cells do not: `about £119`, `£1.2 million`."""
         hedged = any(len(word) > 1 and word in load_phrases("hedges") for word in self.folded)  # the C of °C is none
         return hedged or _SCALED.search(self._lower_text) is not None
 
@@ -291,13 +291,13 @@ class RowClaim:
         return {at: cells for at, cells in self.table.find_named_cells(self.content).items() if at not in left_out}
 
     def has_other_cells(self, places: Iterable[int]) -> bool:
-        """Return whether the claim also names cells that one of these rows has otherwise, or a column in which it says no."""
+        """Return whether the claim names a cell value that differs in one of these rows, or a column in which one says no."""
         places = list(places)
         lacks = any(not cells[place] for cells in self.flags.values() for place in places)
         return lacks or self.has_other_words(places)
 
     def has_other_words(self, places: Iterable[int]) -> bool:
-        """Return whether the claim names cells that one of these rows has otherwise."""
+        """Return whether the claim names a cell value that differs in one of these rows."""
         rows = [self.table.rows[place] for place in places]
         return any(split_cell(row[at]) not in cells for at, cells in self.named_cells.items() for row in rows)
 

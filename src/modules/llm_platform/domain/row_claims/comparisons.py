@@ -66,7 +66,10 @@ class _Comparison(NamedTuple):
 
 
 def compare_named_rows(claim: RowClaim) -> RowFinding | None:
-    """Return what the cells say about a comparison of named rows; None if the claim makes none, or which is not certain."""
+    """Return what the cells say about a comparison of named rows.
+
+    None if the claim compares no rows, or if it is uncertain what it compares.
+    """
     if len(claim.places) < 2 or count_negators(claim.folded) or not claim.is_explained:
         return None
     if not load_word_list("together").isdisjoint(claim.folded):
@@ -132,7 +135,7 @@ def list_comparative_readings(claim: RowClaim, at: int) -> Iterator[ComparedMeas
 
 
 def _list_readings(claim: RowClaim, at: int, than: str) -> Iterator[ComparedMeasure]:
-    """Yield what the comparative at a place of folded words compares. A "less" before it turns it round: `less expensive`."""
+    """Yield what the comparative at a place of folded words compares. A preceding "less" reverses it: `less expensive`."""
     words = claim.folded
     phrase = f"{words[at]} {than}"
     is_less = at > 0 and f"{words[at - 1]} {than}" in load_phrases("below")

@@ -60,7 +60,10 @@ def find_answering_rows(
 
 
 def _asks_for_any(question: Question, table: Table) -> bool:
-    """Return whether rows within a limit are a yes: `Is there any plant over 1.5 m?` Of a `red` one the table says nothing."""
+    """Return whether rows within a limit are a yes: `Is there any plant over 1.5 m?`
+
+    `Is there a red plant over 1.5 m?` is not decided if the table has no colour.
+    """
     words = fold_words(question.text)
     limits = [read_asked_limit(limit, question.language) for limit in read_limits(question.text)]
     is_known = all(table.count_matches(limit.content) == len(limit.content) for limit in limits)

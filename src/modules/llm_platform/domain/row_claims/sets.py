@@ -102,7 +102,7 @@ def _check_beginning(claim: RowClaim, dates: Column, column: int) -> RowFinding 
 
 
 def _put_last(places: Sequence[int], wrong: Collection[int]) -> list[int]:
-    """Return the places with the wrong ones last: the last one is shown."""
+    """Return the places, the wrong ones last, because the last one is shown."""
     return sorted(places, key=wrong.__contains__)
 
 
@@ -169,7 +169,7 @@ def _choose_cell(amount: Amount, unit: str, column: int) -> int | None:
 
 
 def _check_value(claim: RowClaim, found: RowsFound, column: int) -> RowFinding | None:
-    """Return whether the one number of a claim is the highest or lowest value. One of another cell of the row is not certain."""
+    """Return whether the only number of a claim is the highest or lowest value; None if another cell of the row has it."""
     unit = claim.table.quantities[column].unit if column in claim.table.quantities else ""
     if len(claim.amounts) != 1 or claim.amounts[0].unit not in ("", unit) or claim.day is not None:
         return None
@@ -183,7 +183,7 @@ def _check_value(claim: RowClaim, found: RowsFound, column: int) -> RowFinding |
 
 
 def check_cell(claim: RowClaim) -> RowFinding | None:
-    """Return whether a number, a date, a "yes" or a word that a claim states of one row is in the cell that it is about."""
+    """Return whether the number, the date, the "yes" or the word that a claim states about a row is in the right cell."""
     is_plain = claim.named and claim.is_of_one_kind and not has_limit_or_extreme(claim) and not compares_rows(claim)
     if not is_plain or count_negators(claim.folded) or _needs_something(claim) or says_only(claim):
         return None

@@ -74,7 +74,7 @@ class _Names:
 
 
 def _leave_out_joined(found: Sequence[NamedRow]) -> list[NamedRow]:
-    """Return the named rows without two parts of names that stand together: a `Snake Palm` is no `Snake Plant`."""
+    """Leave out adjacent words that are parts of two names: a `Snake Palm` is not a `Snake Plant`."""
     pairs = itertools.pairwise(found)
     joined = {
         one for pair in pairs if pair[1].start - pair[0].end == 1 and all(row.is_part for row in pair) for one in pair
@@ -83,7 +83,7 @@ def _leave_out_joined(found: Sequence[NamedRow]) -> list[NamedRow]:
 
 
 def _add(names: dict[tuple[str, ...], _Cell | None], words: tuple[str, ...], cell: _Cell) -> None:
-    """Add a name. One of two rows names none."""
+    """Add a name. A name shared by two rows identifies neither."""
     known = names.get(words, cell)
     names[words] = cell if known and known[0] == cell[0] else None
 
@@ -118,7 +118,7 @@ class SourceTable:
         return self.placed.spans
 
     def find_cell(self, text: str, place: int, column: int) -> Span:
-        """Return the span of a cell in the text of the source; of its row if the row has not so many."""
+        """Return the span of a cell in the source; if the row is shorter, the span of the row."""
         start, end = self.spans[place]
         bars = [found.start() for found in _BAR.finditer(text, start, end)]
         if column + 1 >= len(bars):
@@ -128,7 +128,7 @@ class SourceTable:
         return first, first + len(cell.strip())
 
     def find_named_rows(self, words: Sequence[PlacedWord], language: str) -> list[NamedRow]:
-        """Return the rows whose name is in the claim, in the order of the claim. Of overlapping names the longest counts.
+        """Return the rows whose name is in the claim, in the order of the claim. If names overlap, the longest one counts.
 
         Cells of a column in which some rows are alike name a row only in a claim without another name.
         """
@@ -179,9 +179,7 @@ class SourceTable:
         return first, others
 
     def _has_names(self, column: int) -> bool:
-        """Return whether most cells of a column are different, and they are no dates and, but in the first column, no
-        quantities.
-        """
+        """Return whether most cells of a column are different and not dates. Quantities are names only in the first column."""
         cells = [cell for cell in self.table.list_cells(column) if cell.strip()]
         if len(set(cells)) < MIN_NAMES_SHARE * len(self.table.rows):
             return False

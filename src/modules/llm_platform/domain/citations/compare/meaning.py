@@ -111,7 +111,7 @@ class Doubts:
         return bool(self._open)
 
     def list_open(self, limit: int) -> list[Doubt]:
-        """Return the first doubts. All of them but the first have at most `limit` readings together with it."""
+        """Return the first doubts, up to `limit` passages in total, but at least one doubt."""
         found: list[Doubt] = []
         left = limit
         for key in list(self._open):

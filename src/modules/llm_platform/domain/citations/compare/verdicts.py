@@ -10,8 +10,8 @@ A change refutes a claim only if the source has most of its other words. "A gues
 nearly all, the claim is refuted, and a support model that reads both may call it partial (`is_in_doubt`). Words of two languages
 cannot be compared, so there a change always refutes.
 
-The cells decide a claim about the rows of a table, such as "Ines is older than Ben" (`row_judgement`). If it is not certain what
-they say, shared words do not support or refute it.
+The cells decide a claim about the rows of a table, such as "Ines is older than Ben" (`row_claims.judgement`). If it is not
+certain what they say, shared words do not support or refute it.
 """
 
 from __future__ import annotations

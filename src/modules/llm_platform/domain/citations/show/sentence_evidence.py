@@ -128,7 +128,7 @@ def count_held_sentences(sentences: Sequence[SentenceEvidence]) -> int:
 def _decide_statement(citations: Sequence[Citation], synthesizer: str) -> SentenceVerdict:
     """Return the best verdict of the sources, for a table row the verdict of its weakest cell.
 
-    A statement that one source contradicts and another one does not have is contradicted.
+    If one source contradicts a statement and another lacks it, the statement is contradicted.
     """
     if any(decide_shown_verdict(citation, synthesizer) == "quoted" for citation in citations):
         return "quoted"
