@@ -6,7 +6,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
-from modules.llm_platform.domain.extractive.compared_rows import find_rows
+from modules.llm_platform.domain.extractive.compared_rows import find_ranked_rows
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.rendering import render_rows
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
@@ -38,7 +38,7 @@ def candidates_in(text: str, asked: Question, *, is_whole: bool = True) -> list[
 def found_in(text: str, question: str, language: str = "en", *, is_whole: bool = True) -> RowsFound | None:
     asked = read_question(question, language)
     candidates = candidates_in(text, asked, is_whole=is_whole)
-    return find_rows(asked, list_tables(candidates), candidates)
+    return find_ranked_rows(asked, list_tables(candidates), candidates)
 
 
 def measures(column: str, *cells: str) -> str:
@@ -152,7 +152,7 @@ def found_in_tables(question: str, *texts: str) -> RowsFound | None:
     ]
     blocks = [read_source_blocks(text) for text in texts]
     candidates = find_candidates(asked, sources, blocks)
-    return find_rows(asked, list_tables(candidates), candidates)
+    return find_ranked_rows(asked, list_tables(candidates), candidates)
 
 
 EXTRAS = """| Item | Price | Note |

@@ -13,12 +13,11 @@ from modules.llm_platform.domain.evidence.queries import NamedQuery, list_furthe
 from modules.llm_platform.domain.evidence.statements import HAS_TERM, SourceNames, Statement, Statements
 from modules.llm_platform.domain.extractive.candidates import Candidate, list_candidates, make_relevance
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
-from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.question import Question, read_question, read_question_as_written
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
 from modules.llm_platform.domain.extractive.sentence_forms import SourceSentences
 from modules.llm_platform.domain.extractive.sentences import Sentence, read_source_blocks
 from modules.llm_platform.domain.extractive.voices import find_sides
-from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 # Coverage from which a row is answered. From 0.75, 36 of 100 questions of HotpotQA were called answered whose support was
@@ -71,7 +70,7 @@ class LedgerReader:
     """
 
     def __init__(self, questions: Sequence[str], language: str) -> None:
-        self._questions = [read_question(question, detect_language(question) or language) for question in questions]
+        self._questions = [read_question_as_written(question, language) for question in questions]
         self._relevance = make_relevance(self._questions)
         self._language = language
         self._sources: dict[tuple[str, str, str, str | None], SourceNames] = {}  # address, title, text, date

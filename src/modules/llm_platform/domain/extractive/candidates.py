@@ -148,6 +148,11 @@ class Candidate:
         return frozenset(word for word in words if word not in stop_words and not matcher[word])
 
 
+def read_candidates(question: Question, sources: Sequence[Source]) -> list[Candidate]:
+    """Return the sentences of all sources in order."""
+    return find_candidates(question, sources, [read_source_blocks(source.text) for source in sources])
+
+
 def find_candidates(question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]]) -> list[Candidate]:
     """Return the sentences of all sources in order. `texts` has the blocks of each source."""
     relevance = make_relevance([question])

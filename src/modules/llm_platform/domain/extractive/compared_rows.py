@@ -48,6 +48,7 @@ from modules.llm_platform.domain.extractive.tables import (
     Table,
     filter_rows,
     find_named_places,
+    keep_nearest_tables,
     may_name_rows,
 )
 from modules.llm_platform.domain.text.negation import count_negators
@@ -88,25 +89,24 @@ def _list_described(words: Sequence[str], content: Sequence[str], at: int) -> li
     return [word for word in words[:end] if word in content and word not in for_rows]
 
 
-def asks_about_rows(question: Question) -> bool:
+def asks_to_rank_or_count(question: Question) -> bool:
     """Return whether a question asks for the most, the latest or a number of rows. A question with a "not" does not."""
     asked = read_asked(question)
     counts = not load_word_list("counting").isdisjoint(asked.words)
     return (counts or bool(asked.extremes)) and not count_negators(asked.words)
 
 
-def find_rows(question: Question, tables: Sequence[Table], candidates: Sequence[Candidate] = ()) -> RowsFound | None:
+def find_ranked_rows(question: Question, tables: Sequence[Table], candidates: Sequence[Candidate]) -> RowsFound | None:
     """Return the rows that answer a question about the most, the latest or the number of rows; None if there is no answer.
 
     `tables` have all their rows, and `candidates` are the sentences of all sources.
     """
-    if not asks_about_rows(question):
+    if not asks_to_rank_or_count(question):
         return None
     asked = read_asked(question)
-    matches = [table.count_matches(asked.content) for table in tables]
-    nearest = [table for table, count in zip(tables, matches, strict=True) if count == max(matches)]
-    nearest = [table for table in nearest if _is_about(asked, table, candidates)]
-    found = [rows for table in nearest if (rows := _find_answering_rows(table, asked)) is not None]
+    nearest = keep_nearest_tables(tables, asked.content)
+    about = [table for table in nearest if _is_about(asked, table, candidates)]
+    found = [rows for table in about if (rows := _find_in_table(table, asked)) is not None]
     # A column that the question names comes before a column that is the only one of its table to be compared.
     found = [rows for rows in found if any(is_asked(name, asked.content) for name in split_cell(rows.column))] or found
     return found[0] if len(found) == 1 else None
@@ -126,7 +126,7 @@ def _is_about(asked: Asked, table: Table, candidates: Sequence[Candidate]) -> bo
     return known > 0 and 3 * known >= len(asked.content)
 
 
-def _find_answering_rows(table: Table, asked: Asked) -> RowsFound | None:
+def _find_in_table(table: Table, asked: Asked) -> RowsFound | None:
     named = find_named_places(table, asked.content)
     if len(named) == 1:
         return None  # "last" may be a part of the name of a column, as in `the last service of Anna`

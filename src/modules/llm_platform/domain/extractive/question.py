@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.language import load_stop_words
+from modules.llm_platform.domain.text.language import detect_language, load_stop_words
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.tokens import fold, split_word_parts, split_words, strip_accents
 
@@ -130,6 +130,11 @@ def read_question(text: str, language: str) -> Question:
         asks_how=bool(_ASKS_HOW.search(text)),
         asks_what=bool(_ASKS_WHAT.search(text)),
     )
+
+
+def read_question_as_written(text: str, default_language: str) -> Question:
+    """Return a question in the language that it is written in; in the default one if that is not certain."""
+    return read_question(text, detect_language(text) or default_language)
 
 
 def _list_names(asked: str) -> frozenset[str]:

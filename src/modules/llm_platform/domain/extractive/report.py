@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.question import Question, read_question_as_written
 from modules.llm_platform.domain.extractive.rendering import render_conflict, render_quotes
 from modules.llm_platform.domain.extractive.report_passages import (
     OPENING_LIMITS,
@@ -22,7 +22,6 @@ from modules.llm_platform.domain.extractive.report_passages import (
 from modules.llm_platform.domain.extractive.selection import Quote
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 from modules.llm_platform.domain.extractive.voices import Side
-from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.text.tokens import count_tokens
@@ -63,7 +62,7 @@ def write_report(
     is_latin = _are_latin(sources)
 
     def search(text: str) -> PassageSelector:
-        read = read_question(text, detect_language(text) or language)
+        read = read_question_as_written(text, language)
         return PassageSelector(_keep_latin_terms(read) if is_latin else read, sources, texts)
 
     opening, sections = _answer_questions(search(question), list(map(search, questions)), evidence)

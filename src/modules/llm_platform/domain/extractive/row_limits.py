@@ -20,6 +20,7 @@ from modules.llm_platform.domain.extractive.tables import (
     Table,
     filter_rows,
     find_named_places,
+    keep_nearest_tables,
     may_name_rows,
 )
 from modules.llm_platform.domain.text.negation import count_negators
@@ -38,9 +39,7 @@ def asks_for_limited_rows(question: Question) -> bool:
     return bool(_list_readings(question))
 
 
-def find_limited_rows(
-    question: Question, tables: Sequence[Table], candidates: Sequence[Candidate] = ()
-) -> RowsFound | None:
+def find_limited_rows(question: Question, tables: Sequence[Table], candidates: Sequence[Candidate]) -> RowsFound | None:
     """Return the rows of a whole table that are within the limit of the question; None if it is not certain which are meant.
 
     `tables` have all their rows, and `candidates` are the sentences of all sources.
@@ -48,10 +47,9 @@ def find_limited_rows(
     for asked in _list_readings(question):
         if read_limits(asked.limit.rest):
             return None  # `over 14 kg and under £1000`
-        matches = [table.count_matches(asked.content) for table in tables]
-        nearest = [table for table, count in zip(tables, matches, strict=True) if count == max(matches)]
-        nearest = [table for table in nearest if may_name_rows(asked.content, table, candidates)]
-        found = [rows for table in nearest if (rows := _find_in_table(table, asked)) is not None]
+        nearest = keep_nearest_tables(tables, asked.content)
+        about = [table for table in nearest if may_name_rows(asked.content, table, candidates)]
+        found = [rows for table in about if (rows := _find_in_table(table, asked)) is not None]
         if found:
             return found[0] if len(found) == 1 else None
     return None

@@ -15,9 +15,9 @@ from modules.llm_platform.domain.extractive.candidates import (
     LONG_WORDS,
     TITLE_CREDIT,
     Candidate,
-    find_candidates,
     is_in_same_table,
     measure_overlap,
+    read_candidates,
 )
 from modules.llm_platform.domain.extractive.dated_rows import leave_out_other_days
 from modules.llm_platform.domain.extractive.definitions import defines_asked_term
@@ -31,7 +31,7 @@ from modules.llm_platform.domain.extractive.scoring import (
     score_candidates,
     weigh_terms,
 )
-from modules.llm_platform.domain.extractive.sentences import Sentence, read_source_blocks
+from modules.llm_platform.domain.extractive.sentences import Sentence
 
 MAX_QUOTES = 3  # quotes for a question of one part
 MAX_QUOTES_A_PART = 2
@@ -87,7 +87,7 @@ def select_quotes(question: Question, sources: Sequence[Source]) -> list[Quote]:
 
 def choose_by_words(question: Question, sources: Sequence[Source]) -> Selection:
     """Choose the sentences of the sources that have enough of the question's words."""
-    candidates = find_candidates(question, sources, [read_source_blocks(source.text) for source in sources])
+    candidates = read_candidates(question, sources)
     found = leave_out_other_days(question, [candidate for candidate in candidates if candidate.is_found])
     weights = weigh_terms(question, found)
     score_candidates(candidates, weights)

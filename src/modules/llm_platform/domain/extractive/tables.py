@@ -207,6 +207,12 @@ def filter_rows(table: Table, content: Sequence[str]) -> list[int]:
     return places
 
 
+def keep_nearest_tables(tables: Sequence[Table], content: Sequence[str]) -> list[Table]:
+    """Return the tables that have the most of these words in their title, their columns or whole cells."""
+    matches = [table.count_matches(content) for table in tables]
+    return [table for table, count in zip(tables, matches, strict=True) if count == max(matches)]
+
+
 def list_tables(candidates: Sequence[Candidate]) -> list[Table]:
     """Return the tables of whole documents, with at least MIN_ROWS rows."""
     by_table: dict[tuple[int, tuple[str, ...], str], list[Candidate]] = {}

@@ -5,12 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
-from modules.llm_platform.domain.extractive.compared_rows import asks_about_rows
-from modules.llm_platform.domain.extractive.dated_rows import asks_for_dated_rows
+from modules.llm_platform.domain.extractive.asked_rows import KINDS
 from modules.llm_platform.domain.extractive.described_rows import may_describe_rows
 from modules.llm_platform.domain.extractive.named_rows import names_several
-from modules.llm_platform.domain.extractive.question import Question, read_question
-from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows
+from modules.llm_platform.domain.extractive.question import Question, read_question_as_written
 from modules.llm_platform.domain.extractive.sentences import (
     MAX_PARAGRAPHS,
     MAX_ROWS_OF_WHOLE,
@@ -20,7 +18,7 @@ from modules.llm_platform.domain.extractive.sentences import (
 from modules.llm_platform.domain.extractive.table_text import TABLE, TABLE_MARK
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text
 from modules.llm_platform.domain.row_claims.questions import asks_to_compare
-from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect_language
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
 from modules.llm_platform.domain.text.page_starts import PageStarts
 
 PARTS: Final = "\n\n"  # between the parts of a table
@@ -38,7 +36,7 @@ def wants_whole_table(question: str, texts: Iterable[str]) -> bool:
     tables = [table for text in texts if TABLE_MARK in text for table in TABLE.finditer(text)]
     if not tables:
         return False
-    if compares_rows(question):
+    if needs_all_rows(question):
         return True
     asked = _read(question)
     read = [(split_cells(table[1].splitlines()[0]), list(map(split_cells, table[2].splitlines()))) for table in tables]
@@ -47,18 +45,17 @@ def wants_whole_table(question: str, texts: Iterable[str]) -> bool:
     )
 
 
-def compares_rows(question: str) -> bool:
+def needs_all_rows(question: str) -> bool:
     """Return whether a question asks for the most, the least, or the rows within a limit or of a day: `Who is under 18?`
 
     Such a question may have no word of the table that answers it.
     """
     asked = _read(question)
-    kinds = (asks_about_rows, asks_for_limited_rows, asks_for_dated_rows, asks_to_compare)
-    return any(asks(asked) for asks in kinds)
+    return asks_to_compare(asked) or any(kind.asks(asked) for kind in KINDS if kind.needs_all_rows)
 
 
 def _read(question: str) -> Question:
-    return read_question(question, detect_language(question) or DEFAULT_LANGUAGE)
+    return read_question_as_written(question, DEFAULT_LANGUAGE)
 
 
 def join_whole_tables(passages: Sequence[Passage], found: str) -> MergedText | None:

@@ -38,8 +38,8 @@ BEGINNING: Final = frozenset(("que",))  # asks only as the first word
 MIN_NAMED: Final = 2  # rows of a comparison
 
 
-def asks_about_rows(question: Question) -> bool:
-    """Return whether rows of a table may answer a question."""
+def may_be_answered_by_rows(question: Question) -> bool:
+    """Return whether rows of a table may answer a question, also by a yes or no, or by one of two names."""
     return asks_to_decide(question) or asks_for_any_rows(question)
 
 

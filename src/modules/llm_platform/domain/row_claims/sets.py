@@ -259,7 +259,7 @@ def check_count(claim: RowClaim) -> RowFinding | None:
     if counted is None or not is_read or not _counts_exactly(claim, counted):
         return None
     question = _read(claim, COUNTED, [counted.span])
-    found = find_asked_rows(question, [claim.table])
+    found = find_asked_rows(question, [claim.table], [])
     if found is None or found.extreme or not claim.is_explained:
         return None
     is_true = len(found.places) == counted.value
@@ -316,7 +316,7 @@ def check_list(claim: RowClaim) -> RowFinding | None:
 def _find_described(claim: RowClaim) -> set[int]:
     """Return the rows that have the cells that a claim names, or do not have them if it denies."""
     if count_negators(claim.folded):
-        described = find_asked_rows(_read(claim, ASKED), [claim.table])
+        described = find_asked_rows(_read(claim, ASKED), [claim.table], [])
         return set(described.places) if described else set()
     named = claim.named_cells
     if len(set().union(*named.values())) < len(named):  # two columns have the same cell

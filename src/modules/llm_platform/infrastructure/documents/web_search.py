@@ -24,7 +24,7 @@ from modules.llm_platform.domain.retrieval.merge_passages import (
     merge_passages,
     merge_short_document,
 )
-from modules.llm_platform.domain.retrieval.whole_table import compares_rows, join_whole_tables, wants_whole_table
+from modules.llm_platform.domain.retrieval.whole_table import join_whole_tables, needs_all_rows, wants_whole_table
 from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
@@ -159,7 +159,7 @@ class DocumentWebSearch(IWebSearchProvider):
             words = set(make_question_vector(request.query).indices)
             texts = (f"{hit.passage.title}\n{hit.passage.text}" for hits in documents for hit in hits)
             if all(words.isdisjoint(make_passage_vector(text).indices) for text in texts):
-                documents = _keep_tables(documents) if compares_rows(request.query) else []
+                documents = _keep_tables(documents) if needs_all_rows(request.query) else []
         shown = documents[last - request.count : last]
         beyond = (Degraded(component=self.name, reason=ENOUGH),) if last > MAX_TOP_K and not shown else ()
         return WebSearchResponse(

@@ -15,14 +15,14 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import Summary
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMException
-from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.question import read_question_as_written
 from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.extractive.sentences import Sentence, read_sentences
 from modules.llm_platform.domain.llm.context_budget import fit_to_budget
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.text.language import choose_language, detect_language, get_language_name
+from modules.llm_platform.domain.text.language import choose_language, get_language_name
 from modules.llm_platform.domain.text.scripts import WITHOUT_BLANKS
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
@@ -40,7 +40,7 @@ def summarize_extractively(page: Page, question: str, language: str, *, long: bo
     """Return sentences of the page; as bullet points if it is `long`. Empty only for an empty page."""
     text = page.text[:SEARCHED_CHARS]
     source = Source(index=1, title=page.title, url=page.url, text=text)
-    quotes = select_quotes(read_question(question, detect_language(question) or language), [source])
+    quotes = select_quotes(read_question_as_written(question, language), [source])
     answering = [quote.sentence for quote in quotes]
     count = POINTS if long else SENTENCES
     # The first sentences of paragraphs that can stand alone.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from modules.llm_platform.application.research.write.read_answer import read_answer
+from modules.llm_platform.application.research.write.model_choice import choose_with_models
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -13,7 +13,7 @@ from modules.llm_platform.domain.extractive.dated_rows import leave_out_other_da
 from modules.llm_platform.domain.extractive.described_rows import leave_out_rows
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.named_rows import add_rows_alike, find_named_rows, group_named_rows
-from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.question import read_question_as_written
 from modules.llm_platform.domain.extractive.question_parts import list_open_parts
 from modules.llm_platform.domain.extractive.reading import ReadingResult
 from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_quotes, render_rows
@@ -22,8 +22,7 @@ from modules.llm_platform.domain.extractive.selection import Quote, Selection, c
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
-from modules.llm_platform.domain.row_claims.questions import asks_about_rows, find_answering_rows
-from modules.llm_platform.domain.text.language import detect_language
+from modules.llm_platform.domain.row_claims.questions import find_answering_rows, may_be_answered_by_rows
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
@@ -67,34 +66,41 @@ class ExtractiveSynthesizer(ISynthesizer):
             return Synthesis(text=messages.nothing_found, synthesizer=self.name, answered=False)
         evidence = evidence_quotes(request.evidence, request.sources)
         if request.questions:
-            return self._answer(await _run(request, lambda: _write_report(request, evidence)), messages)
-        question = read_question(request.question, detect_language(request.question) or request.language)
+            return self._make_synthesis(await _run(request, lambda: _write_report(request, evidence)), messages)
+        question = read_question_as_written(request.question, request.language)
         is_answered = bool(evidence) and all(row.state == "answered" for row in request.evidence)
-        if is_answered and not asks_about_rows(question):
-            return self._answer("\n\n".join(render_quotes(evidence)), messages)
+        if is_answered and not may_be_answered_by_rows(question):
+            return self._quote(evidence, messages)
         selection = await _run(request, lambda: choose_by_words(question, request.sources))
         rows = await _run(request, lambda: find_answering_rows(question, request.sources, selection.candidates))
         if rows is not None:
-            return self._answer(render_rows(rows, messages), messages)
+            return self._make_synthesis(render_rows(rows, messages), messages)
         if is_answered:
-            return self._answer("\n\n".join(render_quotes(evidence)), messages)
+            return self._quote(evidence, messages)
         found = find_opening(question, selection.candidates) or find_named_rows(question, selection.candidates)
         if found:
             named = replace(selection, chosen=found)
-            return self._answer(await _run(request, lambda: _write_quotes(request, named, [])), messages)
-        result, degraded = await self._read(request, selection)
+            return self._make_synthesis(await _run(request, lambda: _write_quotes(request, named, [])), messages)
+        return await self._quote_sentences(request, selection, evidence)
+
+    async def _quote_sentences(
+        self, request: SynthesisRequest, selection: Selection, evidence: Sequence[Quote]
+    ) -> Synthesis:
+        """Return the sentences that answer or, if none does, a text that says so, with the closest ones beside it."""
+        messages = get_messages(request.language)
+        result, degraded = await self._choose_sentences(request, selection)
         if result.ordered and not result.selection.chosen and not _has_later_quote(request):
             evidence = []  # it was chosen by words only, and the models found that no sentence answers
         text = await _run(request, lambda: _write_quotes(request, result.selection, evidence))
-        if text and (parts := list_open_parts(question, text)):
+        if text and (parts := list_open_parts(selection.question, text)):
             text = "\n\n".join([text, _list_parts(parts, messages)])
-        synthesis = self._answer(text, messages).model_copy(update={"degraded": degraded})
+        synthesis = self._make_synthesis(text, messages).model_copy(update={"degraded": degraded})
         if text or not result.ordered:
             return synthesis
         not_answered = messages.not_certain if result.may_answer else messages.not_answered
         return synthesis.model_copy(update={"text": not_answered, "closest": list_closest(result.ordered, messages)})
 
-    async def _read(
+    async def _choose_sentences(
         self, request: SynthesisRequest, selection: Selection
     ) -> tuple[ReadingResult, tuple[Degraded, ...]]:
         """Let the models choose the sentences if there are any, and add the rows that have the name of a chosen row."""
@@ -102,13 +108,16 @@ class ExtractiveSynthesizer(ISynthesizer):
         named = await _run(request, lambda: group_named_rows(selection.question, meant))
         result, degraded = ReadingResult(selection, []), NO_FAILURE
         if self._encoder is not None:
-            result, degraded = await read_answer(selection, named, self._encoder, self._model, self._reading_s)
+            result, degraded = await choose_with_models(selection, named, self._encoder, self._model, self._reading_s)
         alike = add_rows_alike(result.selection.chosen, named)
         chosen = leave_out_rows(selection.question, alike)
         may_answer = result.may_answer or len(chosen) < len(alike)
         return replace(result, selection=replace(result.selection, chosen=chosen), may_answer=may_answer), degraded
 
-    def _answer(self, text: str, messages: Messages) -> Synthesis:
+    def _quote(self, evidence: Sequence[Quote], messages: Messages) -> Synthesis:
+        return self._make_synthesis("\n\n".join(render_quotes(evidence)), messages)
+
+    def _make_synthesis(self, text: str, messages: Messages) -> Synthesis:
         return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))
 
 

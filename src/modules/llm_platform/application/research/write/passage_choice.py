@@ -7,16 +7,15 @@ from typing import Final
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.candidates import read_candidates
+from modules.llm_platform.domain.extractive.question import read_question_as_written
 from modules.llm_platform.domain.extractive.rendering import render_rows_to_read
-from modules.llm_platform.domain.extractive.selection import choose_by_words
 from modules.llm_platform.domain.extractive.tables import RowsFound
 from modules.llm_platform.domain.llm.context_budget import SMALL_READ_TOKENS, BudgetedText, keep_passages
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES, ISupportModel
 from modules.llm_platform.domain.retrieval.excerpt import TextPassage, join_passages, rank_passages
-from modules.llm_platform.domain.row_claims.questions import asks_about_rows, find_answering_rows
-from modules.llm_platform.domain.text.language import detect_language
+from modules.llm_platform.domain.row_claims.questions import find_answering_rows, may_be_answered_by_rows
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.text.tokens import count_tokens
 from shared.exceptions import AppException
@@ -33,10 +32,10 @@ def choose_rows(sources: Sequence[Source], question: str, language: str) -> Rows
     A model would have to compare all rows of the table, and it may get only some of them. The result is None for other questions,
     and if it is not certain which rows are meant.
     """
-    asked = read_question(question, detect_language(question) or language)
-    if not asks_about_rows(asked):
+    asked = read_question_as_written(question, language)
+    if not may_be_answered_by_rows(asked):
         return None
-    return find_answering_rows(asked, sources, choose_by_words(asked, sources).candidates)
+    return find_answering_rows(asked, sources, read_candidates(asked, sources))
 
 
 def keep_rows(found: RowsFound, sources: Sequence[Source], language: str) -> BudgetedText:

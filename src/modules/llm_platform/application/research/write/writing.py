@@ -22,14 +22,13 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
-from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.question import read_question_as_written
 from modules.llm_platform.domain.extractive.rendering import render_closest
 from modules.llm_platform.domain.extractive.selection import choose_by_words
 from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.synthesizer import NO_SYNTHESIS, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.messages import get_messages
 from shared.exceptions import AppException
 
@@ -155,7 +154,7 @@ async def _add_closest_passages(draft: Draft) -> None:
 
 def _render_closest_passages(draft: Draft) -> str:
     found, language = draft.found, draft.run.language
-    question = read_question(found.question, detect_language(found.question) or language)
+    question = read_question_as_written(found.question, language)
     closest = render_closest(choose_by_words(question, found.sources), get_messages(language))
     return sanitize(closest, found.sources)
 

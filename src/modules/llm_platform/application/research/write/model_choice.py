@@ -32,7 +32,7 @@ from modules.llm_platform.domain.ports.support_model import READ_LANGUAGES, ISup
 from shared.exceptions import AppException
 
 
-async def read_answer(
+async def choose_with_models(
     selection: Selection,
     named: Sequence[NamedRows],
     encoder: ISentenceEncoder,
