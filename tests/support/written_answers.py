@@ -46,6 +46,7 @@ def make_draft(
     request = ResearchRequest(query=question, depth="report" if questions else "deep", **fields)
     run = Run(
         request=request,
+        original_request=request,
         request_id="r",
         detected=language,
         is_streamed=streamed,

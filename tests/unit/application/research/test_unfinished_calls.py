@@ -58,7 +58,8 @@ def make_late_judge(*, is_free: bool) -> FakeCitationJudge:
 @FREE_OR_PAID
 @in_virtual_time
 async def test_a_late_plan(is_free: bool, cost_usd: float | None) -> None:
-    run = Run(request=ResearchRequest(query=QUESTION, depth="deep"), request_id="r", detected="en")
+    request = ResearchRequest(query=QUESTION, depth="deep")
+    run = Run(request=request, original_request=request, request_id="r", detected="en")
     planned = await SearchPlanner(make_late_model(is_free=is_free)).plan(run, timeout_s=1.0)
     assert planned.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
 
@@ -74,7 +75,8 @@ async def test_late_queries_of_a_round(is_free: bool, cost_usd: float | None) ->
 @FREE_OR_PAID
 @in_virtual_time
 async def test_queries_of_a_round_that_an_early_finish_ends(is_free: bool, cost_usd: float | None) -> None:
-    run = Run(request=ResearchRequest(query=QUESTION, depth="deep"), request_id="r", detected="en")
+    request = ResearchRequest(query=QUESTION, depth="deep")
+    run = Run(request=request, original_request=request, request_id="r", detected="en")
     model = RoundModel(partial(ask_model, make_late_model(is_free=is_free)), is_free=is_free)
     rounds = FurtherRounds(run, DEEP, math.inf, model)
     await rounds.fill_ledger(["Which port does the session server use?"], SOURCES)

@@ -68,8 +68,8 @@ class GivenPages:
 class Run:
     """One research run. The stages read it, and the service fills in what it learns before they begin.
 
-    - `request` is what the stages answer: its files are sources, and its query stands alone. `sent` is the request as the
-      caller sent it.
+    - `request` is what the stages answer: its files are sources, and its query stands alone. `original_request` is the request
+      as the caller sent it.
     - `owner` is the caller; empty if no API key is required.
     - `detected` is the language of the question; None if it is unknown.
     - `began` and `deadline` are event loop times. At `deadline` the fallback of a quick answer starts to write.
@@ -83,6 +83,7 @@ class Run:
     """
 
     request: ResearchRequest
+    original_request: ResearchRequest
     request_id: str
     owner: str = ""
     is_streamed: bool = False
@@ -99,10 +100,6 @@ class Run:
     egress_log: EgressLog = field(default_factory=EgressLog)
     early_finish: EarlyFinish = field(default_factory=EarlyFinish)
     on_progress: OnProgress = ignore_progress
-    sent: ResearchRequest = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.sent = self.request
 
     @property
     def language(self) -> str:

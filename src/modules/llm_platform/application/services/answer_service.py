@@ -95,9 +95,11 @@ class AnswerService:
         deadline = min(now + self._options.timeout_s, current_deadline())
         deadline -= min(RESERVE_MAX_S, RESERVE_SHARE * max(0.0, deadline - now))
         language = choose_language(question.question, question.language)
+        # `question` has been validated by its own type, which admits longer and shorter ones.
+        request = ResearchRequest.model_construct(query=question.question, depth="deep", sources=(DOCUMENTS,))
         run = _AnswerRun(
-            # `question` has been validated by its own type, which admits longer and shorter ones.
-            request=ResearchRequest.model_construct(query=question.question, depth="deep", sources=(DOCUMENTS,)),
+            request=request,
+            original_request=request,
             request_id=new_request_id(),
             question=question,
             detected=language,

@@ -152,6 +152,7 @@ class ResearchService:
         require_request(request, ResearchRequest)
         run = Run(
             request=request,
+            original_request=request,
             request_id=request_id or new_request_id(),
             owner=owner,
             keeps_sources=is_stored or not request.files,
@@ -189,6 +190,7 @@ class ResearchService:
         require_request(request, ResearchRequest)
         run = Run(
             request=request,
+            original_request=request,
             request_id=request_id or new_request_id(),
             owner=owner,
             is_streamed=True,
@@ -293,16 +295,16 @@ class ResearchService:
     async def _stream_events(self, run: Run) -> AsyncGenerator[research_events.ResearchEvent, None]:
         """Yield the events of a run. Before the last event, store what later requests need: evidence and turns."""
         run.store_sources = partial(self._store_sources, run)
-        before = await self.turns_before(run.sent, owner=run.owner)
+        before = await self.turns_before(run.original_request, owner=run.owner)
         async with aclosing(emitted_events(partial(self._carry_out, run, before))) as events:
             async for event in events:
                 if isinstance(event, research_events.Done):
                     await self._store_evidence(run, event.response)
-                    if run.sent.files:
-                        event = _name_files(event, run.sent)
+                    if run.original_request.files:
+                        event = _name_files(event, run.original_request)
                     else:
                         turns = before.turns if before else ()
-                        await self._follow_ups.store(run.owner, run.sent, turns, event.response)
+                        await self._follow_ups.store(run.owner, run.original_request, turns, event.response)
                 yield event
 
     async def _carry_out(self, run: Run, before: StoredTurns | None, emit: EmitEvent) -> None:

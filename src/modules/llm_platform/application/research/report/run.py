@@ -109,7 +109,7 @@ class ReportRun(Run):
 
     @classmethod
     def of(cls, run: Run, *, tools: ReportTools, budget: Budget, checkpoints: CheckpointStore) -> Self:
-        shared = {known.name: getattr(run, known.name) for known in fields(Run) if known.init}
+        shared = {known.name: getattr(run, known.name) for known in fields(Run)}
         return cls(**shared, tools=tools, budget=budget, checkpoints=checkpoints)
 
     @property
