@@ -2,7 +2,7 @@
 
 from tests.support.reading_pages import InProcess, fetcher, html, page
 
-from modules.llm_platform.application.research.find.read_pages import ReadPage, add_page
+from modules.llm_platform.application.research.find.read_pages import RankedPage, add_page
 from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef
 from modules.llm_platform.infrastructure.pages.direct import DirectPageReader
 from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, ParserProcess
@@ -20,7 +20,7 @@ async def test_the_share_of_a_page_reaches_its_source() -> None:
     read = await DirectPageReader(fetcher(page(html("<p>A few words.</p>"))), KeepsLittle()).read("https://a.test/")
     assert read.extraction == 0.08
     snippet = Source(index=1, title="", url="https://a.test/", text="A few", text_kind="snippet")
-    assert SourceRef.of(add_page(snippet, ReadPage(read, None))).extraction == 0.08
+    assert SourceRef.of(add_page(snippet, RankedPage(read, None))).extraction == 0.08
     assert SourceRef.of(snippet).extraction is None
 
 

@@ -61,7 +61,7 @@ class QuickResearch:
         search = FilesSearch(files, self._tools.search if beside_sources else None)
         return QuickResearch(replace(self._tools, search=search))
 
-    def end(self, run: Run) -> float:
+    def compute_time_limit(self, run: Run) -> float:
         """Return the time limit of the run, as event loop time."""
         return run.began + self._tools.options.timeout_s
 

@@ -36,12 +36,11 @@ class RunEvents:
 
 async def add_output(parts: ResearchParts, done: Done, run: Run) -> Done:
     """Return the last event, with the structured output if the request has a schema."""
-    if parts.output is None or run.original_request.output_schema is None:
+    request = run.original_request
+    if parts.output is None or request.output_schema is None:
         return done
-    until = parts.reporter.end(run) if run.original_request.depth == "report" else parts.quick.end(run)
-    response = await parts.output.complete_response(
-        done.response, run.original_request, has_sources=bool(run.sources), until=until
-    )
+    until = (parts.reporter if request.depth == "report" else parts.quick).compute_time_limit(run)
+    response = await parts.output.complete_response(done.response, request, has_sources=bool(run.sources), until=until)
     latency_ms = round((asyncio.get_running_loop().time() - run.began) * 1000)
     metadata = response.metadata.model_copy(update={"latency_ms": latency_ms})
     return done.model_copy(update={"response": response.model_copy(update={"metadata": metadata})})

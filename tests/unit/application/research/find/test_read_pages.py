@@ -20,8 +20,8 @@ from modules.llm_platform.application.research.find.read_pages import (
     OTHER_TOKENS,
     PROMPT_GROWTH,
     PageReads,
+    RankedPage,
     ReadOptions,
-    ReadPage,
     SourcesBeingRead,
     add_pages,
 )
@@ -285,7 +285,7 @@ async def test_without_pages_nothing_changes() -> None:
 async def test_sources_with_pages_come_first_and_are_marked() -> None:
     """Their text is the page's; the others keep the excerpt and their order."""
     read = page("https://a.example/2", "The water is 48 degrees warm.")
-    pages = {canonical_url(read.url): ReadPage(read)}
+    pages = {canonical_url(read.url): RankedPage(read)}
     sources, _ = add_pages(found("One.", "Two.", "Three."), pages)
     assert [(source.index, source.url[-1], source.text_kind) for source in sources] == [
         (1, "2", "page"),
@@ -301,7 +301,7 @@ async def test_a_prompt_grows_by_half_at_most_and_holds_what_fits_the_question()
     text = f"{filler}\n\nThe water is 48 degrees warm when it is cold outside.\n\n{filler}"
     found_sources = found(*["An excerpt of many words that the search engine made of the page. " * 3] * 6)
     passages = RankedPassages(text, "How warm is the water?")
-    pages = {canonical_url(source.url): ReadPage(page(source.url, text), passages) for source in found_sources[:3]}
+    pages = {canonical_url(source.url): RankedPage(page(source.url, text), passages) for source in found_sources[:3]}
     _, excerpts = add_pages(found_sources, pages)
     before = OTHER_TOKENS + sum(count_tokens(source.text) for source in found_sources)
     after = OTHER_TOKENS + sum(count_tokens(excerpt.text) for excerpt in excerpts)

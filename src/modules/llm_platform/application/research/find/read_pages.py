@@ -80,7 +80,7 @@ class ReadCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPage:
+class RankedPage:
     """A page, cut to MAX_STORED_TOKENS. `passages` are for the prompt; None if the prompt was built before."""
 
     page: Page
@@ -101,7 +101,7 @@ class PageReads:
         self.limit = (limit if reader is not None else 0) + len(self._given)
         self._seconds = self._left = seconds
         self._preparing: asyncio.Task[None] | None = None
-        self._tasks: dict[str, asyncio.Task[ReadPage | None]] = {}
+        self._tasks: dict[str, asyncio.Task[RankedPage | None]] = {}
         self._began: dict[str, float] = {}  # the start of each read, in event loop time
         self._failed = 0
         follows_links = run.request.depth == "deep" and run.request.rounds != 0
@@ -127,7 +127,7 @@ class PageReads:
             self.limit += pages
             self._left = max(self._left, self._seconds * LATE_SHARE)
 
-    async def collect(self, urls: Sequence[str]) -> Mapping[str, ReadPage]:
+    async def collect(self, urls: Sequence[str]) -> Mapping[str, RankedPage]:
         """Read these pages, and return the ones that arrive in time, by canonical address.
 
         If a page cannot be read, the page of the next address is read instead. A late page is still read after the return.
@@ -182,7 +182,7 @@ class PageReads:
         """Return the canonical addresses of the pages that are being read."""
         return [address for address, task in self._tasks.items() if not task.done()]
 
-    def get_pages(self) -> Mapping[str, ReadPage]:
+    def get_pages(self) -> Mapping[str, RankedPage]:
         """Return the pages read so far, by canonical address."""
         done = ((address, task.result()) for address, task in self._tasks.items() if task.done())
         return {address: page for address, page in done if page is not None}
@@ -195,7 +195,7 @@ class PageReads:
             task.cancel()
         return ReadCounts(len(self._tasks) - len(late) - self._failed, self._failed, len(late))
 
-    async def _wait(self, tasks: Iterable[asyncio.Task[ReadPage | None]], until: float) -> bool:
+    async def _wait(self, tasks: Iterable[asyncio.Task[RankedPage | None]], until: float) -> bool:
         """Wait until one of the tasks ends; return False if all have ended or the time is over."""
         running, began = [task for task in tasks if not task.done()], self._now()
         end, early_finish = min(until, self._run.deadline), self._run.early_finish
@@ -214,13 +214,13 @@ class PageReads:
                 keeps_links = len(self._tasks) < self._keep_links_of
                 self._add_task(url, self._read(self._reader, url, in_prompt=in_prompt, keeps_links=keeps_links))
 
-    def _add_task(self, url: str, read: Coroutine[Any, Any, ReadPage | None]) -> None:
+    def _add_task(self, url: str, read: Coroutine[Any, Any, RankedPage | None]) -> None:
         address = canonical_url(url)
         self._began[address] = self._now()
         self._tasks[address] = asyncio.create_task(read, name=url)
 
     @stage("read")
-    async def _read(self, reader: IPageReader, url: str, *, in_prompt: bool, keeps_links: bool) -> ReadPage | None:
+    async def _read(self, reader: IPageReader, url: str, *, in_prompt: bool, keeps_links: bool) -> RankedPage | None:
         try:
             with keep_links() if keeps_links else nullcontext():
                 page = await reader.read(url)
@@ -230,7 +230,7 @@ class PageReads:
             return None
         return await self._rank(url, page, in_prompt=in_prompt)
 
-    async def _rank(self, url: str, page: Page, *, in_prompt: bool) -> ReadPage:
+    async def _rank(self, url: str, page: Page, *, in_prompt: bool) -> RankedPage:
         question, language = self._run.request.query, self._run.language
         read = await run_in_thread_if_long(len(page.text), _rank_passages, page, question, language, in_prompt)
         self._emit(url, "read", len(page.text))
@@ -301,7 +301,7 @@ def _make_result(title: str, url: str, page: Page) -> WebSearchResultItem:
     )
 
 
-def _rank_passages(page: Page, question: str, language: str, in_prompt: bool) -> ReadPage:
+def _rank_passages(page: Page, question: str, language: str, in_prompt: bool) -> RankedPage:
     """Return a page cut to MAX_STORED_TOKENS, with its passages ranked for the prompt.
 
     Passages are ranked as each page arrives, so that the prompt does not wait for the ranking of all pages.
@@ -311,10 +311,10 @@ def _rank_passages(page: Page, question: str, language: str, in_prompt: bool) ->
         ranked = RankedPassages(page.text, question, language, size)
         text, pages = ranked.select_excerpt(MAX_STORED_TOKENS), ranked.find_page_starts(MAX_STORED_TOKENS, page.pages)
         page, size = page.model_copy(update={"text": text, "pages": pages}), count_tokens(text)
-    return ReadPage(page, RankedPassages(page.text, question, language, size) if in_prompt else None)
+    return RankedPage(page, RankedPassages(page.text, question, language, size) if in_prompt else None)
 
 
-def add_page(source: Source, read: ReadPage | None) -> Source:
+def add_page(source: Source, read: RankedPage | None) -> Source:
     """Return the source with the text of its page, unless it has that already."""
     if read is None or source.text_kind != "snippet":
         return source
@@ -333,7 +333,7 @@ def add_page(source: Source, read: ReadPage | None) -> Source:
 
 
 def add_pages(
-    sources: tuple[Source, ...], pages: Mapping[str, ReadPage]
+    sources: tuple[Source, ...], pages: Mapping[str, RankedPage]
 ) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Return the sources with the texts of their pages, and the parts of them that a writer reads.
 

@@ -242,7 +242,7 @@ class Reporter:
         )
         return MadeReport(response, is_stored=report.is_storable)
 
-    def end(self, run: Run) -> float:
+    def compute_time_limit(self, run: Run) -> float:
         """Return the time limit of the run, as event loop time."""
         return run.began + self._compute_limit_seconds(run.request)
 
