@@ -38,7 +38,7 @@ def make_draft(
     emit: Callable[[ResearchEvent], None] = ignore_event,
     verification: Verification | None = None,
     support_model: ISupportModel | None = None,
-    by_model: bool = False,
+    has_llm: bool = False,
     excerpts: Sequence[Source] | None = None,
     **fields: Any,
 ) -> Draft:
@@ -61,10 +61,11 @@ def make_draft(
         excerpts=None if excerpts is None else tuple(excerpts),
     )
     writers = Writers(
-        writer,
-        fallback or ExtractiveSynthesizer(),
-        500,
-        by_model,
+        writer=writer,
+        fallback=fallback or ExtractiveSynthesizer(),
+        max_tokens=500,
+        counts_late_text=has_llm,
+        completes_fallback=has_llm,
         verification=verification,
         support_model=support_model,
     )

@@ -112,7 +112,7 @@ async def test_a_cancelled_early_judgment(is_free: bool, cost_usd: float | None)
 async def test_a_late_writer(is_free: bool, cost_usd: float | None) -> None:
     writer = FakeSynthesizer(TEXT, delay_s=60.0)
     writer.is_free = is_free
-    draft = await write_answer(writer, SOURCES, by_model=True, seconds=5.0)
+    draft = await write_answer(writer, SOURCES, has_llm=True, seconds=5.0)
     assert draft.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
 
 

@@ -183,10 +183,11 @@ class QuickResearch:
     def _choose_writers(self, run: Run, found: Found) -> Writers:
         tools = self._tools
         return Writers(
-            tools.writer,
-            tools.fallback,
-            tools.options.max_tokens,
-            by_model=tools.has_llm,
+            writer=tools.writer,
+            fallback=tools.fallback,
+            max_tokens=tools.options.max_tokens,
+            counts_late_text=tools.has_llm,
+            completes_fallback=tools.has_llm,  # without a model, the fallback is the only writer, and sets all markers
             verification=self._make_verification(run, found),
             support_model=tools.support_model,
         )

@@ -166,16 +166,19 @@ class AnswerService:
             verification = Verification(
                 self._judge, run.get_time(VERIFICATION_END), question, run.language, found.sources
             )
-        by_model = self._writer is not self._fallback
-        if run.fallback:
-            writers = Writers(
-                self._writer, run.fallback, self._options.max_tokens, by_model, verification, self._support_model
-            )
-            return await write_and_check(run, found, writers)
-        # The writer itself replaces only an empty text. Its own deadline would keep the text that is written until then.
+        has_llm = self._writer is not self._fallback
         writers = Writers(
-            self._writer, self._writer, self._options.max_tokens, by_model, verification, self._support_model
+            writer=self._writer,
+            fallback=run.fallback or self._writer,  # the writer itself replaces only an empty text
+            max_tokens=self._options.max_tokens,
+            counts_late_text=has_llm,
+            completes_fallback=has_llm,
+            verification=verification,
+            support_model=self._support_model,
         )
+        if run.fallback:
+            return await write_and_check(run, found, writers)
+        # With a deadline of its own, the writer would keep the text that is written until then.
         try:
             async with deadline_at(run.deadline):
                 draft = await write_and_check(replace(run, deadline=math.inf), found, writers)

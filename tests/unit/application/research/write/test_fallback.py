@@ -98,11 +98,11 @@ async def test_a_refusal_in_the_place_of_a_model_does_not_call_itself_quotes() -
     assert get_messages("en").model_failed in (await write_answer(failing(), SOURCES)).text
 
 
-@for_each("by_model, calls", [(True, 1), (False, 0)])
+@for_each("has_llm, calls", [(True, 1), (False, 0)])
 @in_virtual_time
-async def test_only_a_late_model_has_cost_a_call(by_model: bool, calls: int) -> None:
+async def test_only_a_late_model_has_cost_a_call(has_llm: bool, calls: int) -> None:
     late = FakeSynthesizer(TEXT, delay_s=60.0)
-    draft = await write_answer(late, SOURCES, by_model=by_model, seconds=5.0)
+    draft = await write_answer(late, SOURCES, has_llm=has_llm, seconds=5.0)
     assert draft.spent.calls == calls
 
 

@@ -27,7 +27,7 @@ async def test_rows_that_a_small_model_is_not_asked_about_are_no_failure() -> No
     rows = "| Name | Age |\n|---|---|\n| Ann | 34 |\n| Ben | 16 |\n| Cleo | 50 |\n"
     source = Source(index=1, title="crew", url="doc:crew.md", text=rows, text_kind="document", is_whole=True)
     writer = LLMSynthesizer(FakeLLM(["Ben [1]."]), sources_tokens=SMALL_BUDGET_TOKENS)
-    draft = await write_answer(writer, (source,), question="Who is under 18?", by_model=True)
+    draft = await write_answer(writer, (source,), question="Who is under 18?", has_llm=True)
     assert draft.text == "1 of 3 rows:\n\n| Name | Age |\n| --- | --- |\n| Ben | 16 [1] |"
     assert (draft.synthesis.synthesizer, draft.degraded, draft.spent.tokens) == ("extractive", (), 0)
 

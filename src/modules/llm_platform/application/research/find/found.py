@@ -47,13 +47,15 @@ class Found:
     degraded: tuple[Degraded, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Writers:
     """Who writes an answer, and who judges its citations.
 
     - `fallback` replaces `writer` if it fails, is late or writes nothing.
     - `max_tokens` limits the length of the text.
-    - `by_model` is True if `writer` calls a language model. A text that comes too late then counts as one call.
+    - `counts_late_text` is True if a text of `writer` that comes too late is spent as one call. The budget of a report counts
+      its calls itself.
+    - `completes_fallback` is True if missing markers are added to a text of `fallback`, as to a text of another writer.
     - `verification` judges the citations after the comparison of words; None skips it.
     - `support_model` decides what the comparison of words leaves in doubt, if there is no `verification` or the judge fails.
       Without it, the verdicts of the words stand.
@@ -62,7 +64,8 @@ class Writers:
     writer: ISynthesizer
     fallback: ISynthesizer
     max_tokens: int
-    by_model: bool = False
+    counts_late_text: bool = False
+    completes_fallback: bool = False
     verification: Verification | None = None
     support_model: ISupportModel | None = None
 

@@ -227,9 +227,9 @@ def _choose_writers(run: ReportRun, found: ReportFound) -> Writers:
     if run.tools.llms:  # an extractive text costs nothing to make again
         writer = StoredWriter(run, writer, _make_text_key(run, found, writer.report_version))
     return Writers(
-        writer,
-        run.tools.fallback,
-        max_tokens,
+        writer=writer,
+        fallback=run.tools.fallback,
+        max_tokens=max_tokens,
         verification=_make_verification(run, found),
         support_model=run.tools.support_model,
     )

@@ -178,7 +178,7 @@ async def _write_in_time(draft: Draft) -> Synthesis:
 async def _end_late_text(draft: Draft) -> Synthesis:
     """Return the finished sentences of a late writer. If there are none, the fallback writes."""
     writers, name = draft.writers, draft.writers.writer.name
-    spent = Spending.of_unfinished_call(is_free=writers.writer.is_free) if writers.by_model else NOTHING_SPENT
+    spent = Spending.of_unfinished_call(is_free=writers.writer.is_free) if writers.counts_late_text else NOTHING_SPENT
     if cut := await _keep_sentences(draft, spent):
         draft.degraded += (Degraded(component=name, reason=CUT_LATE),)
         return cut
@@ -224,8 +224,7 @@ async def _fall_back(draft: Draft, reason: str, spent: Spending) -> Synthesis:
 async def _stream(draft: Draft, writer: ISynthesizer) -> Synthesis:
     """Feed the draft with the stream of the writer."""
     synthesis: Synthesis | None = None
-    # Without a model, the fallback is the only writer, and it sets all markers itself.
-    draft.lacks_markers = writer is not draft.writers.fallback or draft.writers.by_model
+    draft.lacks_markers = writer is not draft.writers.fallback or draft.writers.completes_fallback
     async with aclosing(_describe_text(draft).stream_with(writer)) as stream:  # type: ignore[type-var]  # an async generator
         async for part in stream:
             if isinstance(part, SynthesisToken):
