@@ -146,7 +146,7 @@ async def test_sentences_are_read_while_the_next_ones_are_written() -> None:
         assert pair[0].startswith("Staff")
         await draft.feed(SECOND[4:])
         await draft.finish()
-        checked = await draft.check_words()
+        checked = await draft.check_citations()
     assert [citation.verdict for citation in checked.citations] == ["supported", "supported"]
     assert [len(call) for call in model.calls] == [1, 1]  # no sentence twice
 
@@ -196,7 +196,7 @@ async def test_a_text_that_was_taken_back_is_not_read() -> None:
         model.may_score.set()
         await draft.feed(COPY)
         await draft.finish()
-        checked = await draft.check_words()
+        checked = await draft.check_citations()
     assert [citation.checked_by for citation in checked.citations] == ["words"]
     assert not model.calls
 

@@ -77,7 +77,8 @@ async def test_a_sentence_waits_for_the_page_that_is_being_read(compared: list[s
     reading.is_reading = not comes_early
     await draft.feed(SECOND)
     await draft.finish()
-    checked = await draft.check_words()
+    await draft.comparison.wait_for_pages(draft.text)
+    checked = await draft.check_citations()
     assert compared == ["The bridge has three arches", "It was opened in 1912"]
     assert [quote for _, quote in judge.asked] == [citation.quote for citation in checked.citations]
     assert {(citation.verdict, citation.checked_against) for citation in checked.citations} == {("supported", "page")}
@@ -91,7 +92,8 @@ async def test_a_sentence_whose_page_is_never_read_is_checked_against_the_excerp
     draft.comparison.early = judge
     await draft.feed(FIRST)
     await draft.finish()
-    checked = await draft.check_words()
+    await draft.comparison.wait_for_pages(draft.text)
+    checked = await draft.check_citations()
     assert compared == ["The bridge has three arches"]
     assert [citation.checked_against for citation in checked.citations] == ["snippet"]
     assert len(judge.asked) == 1
@@ -108,6 +110,7 @@ async def test_a_text_whose_pages_were_read_while_it_was_written_is_checked_once
         draft = make_draft(FakeSynthesizer(), (EXCERPT,), reading=ScriptedReading(comes=comes))
         await draft.feed(text)
         await draft.finish()
-        verdicts.append([citation.verdict for citation in (await draft.check_words()).citations])
+        await draft.comparison.wait_for_pages(draft.text)
+        verdicts.append([citation.verdict for citation in (await draft.check_citations()).citations])
     assert checked == [text, text]
     assert verdicts[0] == verdicts[1] != verdicts[2]

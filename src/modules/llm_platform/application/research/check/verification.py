@@ -1,7 +1,7 @@
 """Let a judge verify the citations of an answer after the comparison of words.
 
 A citation that the judge does not decide keeps the verdict of the words. If the judge fails, a support model may decide it
-(`Draft.read_unjudged`).
+(`DraftComparison.read_unjudged`).
 """
 
 import asyncio

@@ -16,7 +16,6 @@ from modules.llm_platform.application.research.write.draft_comparison import Dra
 from modules.llm_platform.domain.citations.checker import CheckedAnswer
 from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
-from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -165,28 +164,18 @@ class Draft:
         if was_shown:
             self.run.emit(events.Reset(request_id=self.run.request_id, reason=reason))
 
-    async def check_words(self) -> CheckedAnswer:
-        """Wait for the pages that the finished text cites, then check its citations."""
-        await self.comparison.wait_for_pages(self.text)
-        checked = await self._check()
+    @stage("verify")
+    async def check_citations(self) -> CheckedAnswer:
+        """Check the citations of the finished text, or use an earlier check of the same text against the same sources."""
+        if self._known is not None and self.sources == self._known.sources:
+            checked = self._known.checked
+        else:
+            checked = await self.comparison.check(self.text, self.added)
+            if not self.comparison.degraded:
+                _REMEMBERED[self._make_key()] = _CheckedText(self.text, self.added, self.sources, checked)
         self.comparison.check_early()
         self.degraded += self.comparison.degraded
         return checked
-
-    @stage("verify")
-    async def _check(self) -> CheckedAnswer:
-        if self._known is not None and self.sources == self._known.sources:
-            return self._known.checked
-        checked = await self.comparison.check(self.text, self.added)
-        if not self.comparison.degraded:
-            _REMEMBERED[self._make_key()] = _CheckedText(self.text, self.added, self.sources, checked)
-        return checked
-
-    async def read_unjudged(self, citations: tuple[Citation, ...]) -> tuple[Citation, ...]:
-        """After the judge failed, let the support model decide the citations that the judge left without a verdict."""
-        read = await self.comparison.read_unjudged(self.text, self.added, citations)
-        self.degraded += self.comparison.degraded
-        return read
 
     def _make_key(self) -> Hashable:
         """Return everything that the checked text depends on, as the key of _REMEMBERED."""

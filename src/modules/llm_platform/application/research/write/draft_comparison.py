@@ -93,7 +93,7 @@ class DraftComparison:
         checked = self.checker.check_early(ready)
         if self.early is not None:
             self.early.add(checked)
-        if self._support is not None and not self._is_judged:
+        if self._support is not None and self.reads_doubts:
             self._support.begin()
 
     async def wait_for_pages(self, text: str) -> None:

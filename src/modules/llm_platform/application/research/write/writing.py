@@ -68,7 +68,8 @@ async def check(draft: Draft) -> None:
     text, synthesis = draft.text, draft.synthesis
     is_fallback = _is_by_fallback(draft)
     by_model = draft.lacks_markers and not is_fallback
-    draft.checked = await draft.check_words()
+    await draft.comparison.wait_for_pages(text)
+    draft.checked = await draft.check_citations()
     if not synthesis.answered:  # the first sentence only says that the sources do not answer
         draft.checked = replace(draft.checked, uncited=draft.checked.uncited[1:])
     if not synthesis.answered and not render_markers(text):
@@ -107,7 +108,10 @@ async def _judge(draft: Draft, text: str, *, is_fallback: bool) -> None:
     verified = await verify(draft.writers.verification, text, draft.checked.citations, emit_checked, known)
     # The support model only replaces a judge that failed. If it also completed missing verdicts, each answer would wait 30 ms.
     has_failed = verified.has_failed or bool(early and early.degraded)
-    citations = await draft.read_unjudged(verified.citations) if has_failed else verified.citations
+    citations = verified.citations
+    if has_failed:
+        citations = await draft.comparison.read_unjudged(draft.text, draft.added, citations)
+        draft.degraded += draft.comparison.degraded
     if citations != verified.citations:
         emit_checked(citations, 0)
     draft.checked = replace(draft.checked, citations=citations)
