@@ -35,6 +35,8 @@ from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.application.research.write.writing import write_and_check
 from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import RawResult, Source
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.research.follow_up import has_content_words
 
 log = logging.getLogger(__name__)
@@ -87,8 +89,9 @@ class QuickResearch:
             sources = draft.sources if draft else found.sources
             found = replace(found, raw=list_raw_results(sources, found.raw))
             spent = found.spent + draft.spent if draft else found.spent
+            read_counts = reads.end()  # cancels the reads that nothing waits for any more
             response = build_response(
-                run, found, draft, spent=spent, reads=reads.end(), fallback=self._tools.fallback.name
+                run, found, draft, spent=spent, reads=read_counts, fallback=self._tools.fallback.name
             )
         log.info(
             "research done",
@@ -109,8 +112,7 @@ class QuickResearch:
         rounds = self._make_rounds(run)
         tools.begin_loading()
         results = await run_searches(run, questions, tools.search, count, reads)
-        numbered, raw = number_sources(fuse_results(results.answers, limit), known=results.earlier)
-        sources, excerpts = await reads.read_sources(numbered)
+        sources, raw, excerpts = await _read_sources(reads, fuse_results(results.answers, limit), results.earlier)
         ledger_questions = select_ledger_questions(run.request.query, questions, run.language)
         await rounds.fill_ledger(ledger_questions, excerpts)
         is_refused = False
@@ -119,8 +121,7 @@ class QuickResearch:
             results += further
             fused = fuse_results(results.answers, MAX_FUSED)
             await rounds.fill_ledger(ledger_questions, number_sources(fused, known=results.earlier)[0])
-            numbered, raw = number_sources(rounds.select_best(fused, limit), known=results.earlier)
-            sources, excerpts = await reads.read_sources(numbered)
+            sources, raw, excerpts = await _read_sources(reads, rounds.select_best(fused, limit), results.earlier)
             if reads.get_pages():  # fill the ledger again: pages say more than the excerpts above
                 await rounds.fill_ledger(ledger_questions, excerpts)
         run.early_finish.close()
@@ -210,3 +211,12 @@ class QuickResearch:
             max_wait_share=None if run.is_streamed else MAX_WAIT_SHARE[run.request.depth],
             cancelled=tools.late_claims,
         )
+
+
+async def _read_sources(
+    reads: PageReads, chosen: Sequence[WebSearchResultItem], earlier: Sequence[Source]
+) -> tuple[tuple[Source, ...], tuple[RawResult, ...], tuple[Source, ...]]:
+    """Number the chosen results, and read their pages. Returns the sources, their raw results and what a writer reads."""
+    numbered, raw = number_sources(chosen, known=earlier)
+    sources, excerpts = await reads.read_sources(numbered)
+    return sources, raw, excerpts
