@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.budget import (
+    CALL_TOKENS,
     FALLBACK_MAX_S,
     MAX_EXTRA_TRIES,
     PHASE_ENDS,
@@ -34,6 +35,14 @@ def per_token(prompt_tokens: int, completion_tokens: int) -> float:
 def budget(calls: int | None = None, dollars: float | None = None, *, price: Price | None = per_token) -> Budget:
     """Return a budget with a stopped clock."""
     return Budget(max_llm_calls=calls, max_cost_usd=dollars, deadline=100.0, price=price, clock=lambda: 0.0)
+
+
+def budget_of_a_dollar(text_usd: float) -> Budget:
+    """Return a budget whose next call writes a text of this price."""
+    text_price = per_token(*CALL_TOKENS["write"])
+    account = budget(dollars=1.0, price=lambda prompt, answer: text_usd * per_token(prompt, answer) / text_price)
+    expect(account, {"rank": 0, "write": 1})
+    return account
 
 
 def reserved(account: Budget, stage: LLMStage, usd: float = 0.0) -> Reservation:
@@ -135,18 +144,14 @@ def test_extra_tries_come_from_unexpected_calls_only(limit: int, tries: int) -> 
 
 def test_extra_tries_stay_within_the_dollars() -> None:
     """Retries do not spend money that is reserved for the text."""
-    account = budget(dollars=1.0)
-    expect(account, {"rank": 0})
-    account.expect_calls("write", 1, (30_000, 4000))  # half a dollar
+    account = budget_of_a_dollar(text_usd=0.5)
     assert reserved(account, "plan", 0.30).tries == 1
     assert reserved(account, "plan", 0.06).tries == 3
 
 
 def test_dollars_are_reserved_for_writing() -> None:
-    """What a text of the size that was told costs is there when it is written."""
-    account = budget(dollars=1.0)
-    expect(account, {"rank": 0})
-    account.expect_calls("write", 1, (30_000, 4000))
+    """What a text costs is there when it is written."""
+    account = budget_of_a_dollar(text_usd=0.5)
     assert account.count_usd_left("write") == 1.0
     assert account.count_usd_left("summarize") == 0.5
     assert not taken(account, "summarize", 0.51)
@@ -157,9 +162,7 @@ def test_dollars_are_reserved_for_writing() -> None:
 
 def test_reservation_for_writing_is_capped() -> None:
     """A text that alone would take all keeps no more than most of it."""
-    account = budget(dollars=1.0)
-    expect(account, {"rank": 0})
-    account.expect_calls("write", 1, (1_000_000, 4000))
+    account = budget_of_a_dollar(text_usd=10.0)
     assert taken(account, "plan", 0.40)
     assert not taken(account, "plan", 0.01)
 

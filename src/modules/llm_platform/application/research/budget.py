@@ -34,8 +34,8 @@ MAX_RESERVED_SHARE: Final = 0.6  # share of the dollars for one stage: even an e
 ANSWER_SHARE: Final = 0.5  # share of a call's dollars for an answer that must be shortened; the prompt gets the rest
 PRICED_TOKENS: Final = 1_000_000
 
-# The tokens of the prompt and of the longest answer of one call, until the pipeline reports its own.
-DEFAULT_CALL_TOKENS: Final[Mapping[LLMStage, tuple[int, int]]] = {
+# The tokens that the prompt and the longest answer of one call are assumed to have.
+CALL_TOKENS: Final[Mapping[LLMStage, tuple[int, int]]] = {
     "plan": (300, 1024),
     "queries": (300, 1024),
     "rank": (1800, 2048),
@@ -129,7 +129,6 @@ class Budget:
         self._reservations: set[Reservation] = set()
         self._stages = stages
         self._expected_calls = {stage: calls for stage, calls in DEFAULT_EXPECTED_CALLS.items() if stage in stages}
-        self._call_tokens: dict[LLMStage, tuple[int, int]] = dict(DEFAULT_CALL_TOKENS)
         self._set_aside: dict[LLMStage, float] = {}  # the dollars for the next call of each stage
         self._refused_calls: Counter[LLMStage] = Counter()
         self._settled = asyncio.Event()
@@ -157,14 +156,9 @@ class Budget:
         """Return the cost of a call in US dollars at the highest price; None without a price."""
         return self._price(prompt_tokens, completion_tokens) if self._price else None
 
-    def expect_calls(self, stage: LLMStage, calls: int, tokens: tuple[int, int] | None = None) -> None:
-        """Keep what this many further calls of `stage` need from the stages of lower priority.
-
-        `tokens` counts the prompt and the longest answer of one call; None keeps the last estimate.
-        """
+    def expect_calls(self, stage: LLMStage, calls: int) -> None:
+        """Keep what this many further calls of `stage` need from the stages of lower priority."""
         self._expected_calls[stage] = calls if stage in self._stages else 0
-        if tokens is not None:
-            self._call_tokens[stage] = tokens
 
     def max_answer_tokens(self, stage: LLMStage, max_tokens: int) -> int:
         """Return `max_tokens`, or fewer so that the next answer of `stage` costs at most ANSWER_SHARE of its dollars."""
@@ -267,11 +261,7 @@ class Budget:
         if stage in self._set_aside:
             return self._set_aside[stage]
         calls = self._expected_calls.get(stage, 0)
-        return (
-            min(calls * self._price_try(*self._call_tokens[stage]), MAX_RESERVED_SHARE * self._max_usd)
-            if calls
-            else 0.0
-        )
+        return min(calls * self._price_try(*CALL_TOKENS[stage]), MAX_RESERVED_SHARE * self._max_usd) if calls else 0.0
 
     def _may_fit_later(self, stage: LLMStage, usd: float) -> bool:
         """Return whether the call fits if each call in progress takes one try and costs nothing."""

@@ -145,17 +145,13 @@ class ResearchJobService:
             request, owner, api, client_request or {}, webhook=webhook, research_id=research_id, thread_id=thread_id
         )
 
-    async def submit_crawl(
-        self, crawl: SiteCrawlRequest, *, api: str, owner: str = "", client_request: Mapping[str, Any] | None = None
-    ) -> dtos.ResearchJobDetail:
+    async def submit_crawl(self, crawl: SiteCrawlRequest, *, api: str, owner: str = "") -> dtos.ResearchJobDetail:
         """Queue a crawl durably. It is a run whose sources are the pages of the site, and which writes no answer.
 
         Raises BackgroundError, ResearchQueueFullError, StoreError.
         """
         request = ResearchRequest(query=crawl.url[:MAX_QUERY_CHARS])
-        return await self._enqueue(
-            request, owner, api, {**(client_request or {}), dtos.CRAWL: crawl.model_dump(mode="json")}
-        )
+        return await self._enqueue(request, owner, api, {dtos.CRAWL: crawl.model_dump(mode="json")})
 
     async def submit_watched(
         self, request: ResearchRequest, pages: WatchedPages, *, research_id: str, owner: str = ""
