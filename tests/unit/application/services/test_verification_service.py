@@ -216,6 +216,8 @@ async def test_what_is_not_compared_in_time_is_unchecked_and_told() -> None:
     verified = await service({}, timeout_s=1e-6).verify(text, sources=many_sources(1))
     assert {sentence.verdict for sentence in verified.sentences} == {"unchecked"}
     assert [entry.component for entry in verified.degraded] == ["citations"]
+    assert verified.late_sentences == 3
+    assert "late_sentences" not in verified.model_dump()
 
 
 async def test_a_thread_ends_soon_after_its_caller_has_left() -> None:

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.verification.given_material import link_named_addresses
-from modules.llm_platform.application.verification.text_verification import has_late_sentences
 from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -157,7 +156,7 @@ class AnswerCheckService:
         except Exception:  # the outermost handler of the check: the answer is paid for, and the client gets it
             log.exception("an answer was not checked")
             return _leave_unchecked(text, BROKEN)
-        counts = count_evidence(verified.sentences, is_late=has_late_sentences(verified))
+        counts = count_evidence(verified.sentences, is_late=verified.late_sentences > 0)
         return AnswerEvidence(counts, verified.sentences, verified.sources, verified.degraded)
 
 

@@ -175,8 +175,9 @@ class TextVerification:
         self, text: TextComparison, uncited: int, search: ClaimSearch, verified: Verified, egress_log: EgressLog
     ) -> dtos.VerifiedText:
         degraded = [*search.degraded, *verified.degraded, *(self._support.degraded if self._support else ())]
-        if count := text.check.late_sentences:
-            degraded.append(Degraded(component="citations", reason=NOT_COMPARED.format(count=count)))
+        late_sentences = text.check.late_sentences
+        if late_sentences:
+            degraded.append(Degraded(component="citations", reason=NOT_COMPARED.format(count=late_sentences)))
         sources = tuple(source.shown for source in text.sources)
         return dtos.VerifiedText(
             sentences=text.sentences,
@@ -193,14 +194,9 @@ class TextVerification:
                 sent_to=egress_log.sent(),
                 cached_sent_to=egress_log.cached(),
             ),
+            late_sentences=late_sentences,
         )
 
     def _get_time(self, share: float) -> float:
         """Return the event loop time when this share of the time has passed."""
         return self._began + share * self._seconds
-
-
-def has_late_sentences(verified: dtos.VerifiedText) -> bool:
-    """Return whether sentences were not compared in time. Such a sentence without citations is `unchecked`."""
-    ending = NOT_COMPARED.rpartition("}")[2]
-    return any(part.component == "citations" and part.reason.endswith(ending) for part in verified.degraded)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, computed_field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.domain.dtos.citation_dtos import (
@@ -196,6 +197,8 @@ class VerifiedText(BaseModel, frozen=True):
     counts: VerificationCounts
     degraded: tuple[Degraded, ...] = ()
     metadata: VerificationMetadata
+    # The number of sentences that were not compared in time. Such a sentence without citations is `unchecked`.
+    late_sentences: SkipJsonSchema[int] = Field(default=0, exclude=True, repr=False)
 
 
 class VerificationChange(BaseModel, frozen=True):
