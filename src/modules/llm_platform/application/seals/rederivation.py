@@ -13,7 +13,7 @@ from modules.llm_platform.application.seals.added_text import AddedText
 from modules.llm_platform.application.seals.findings import Findings, compare_words_alone, get_place
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.model_verdicts import apply_model_verdict, list_claims
-from modules.llm_platform.domain.citations.compare.verdicts import RANK
+from modules.llm_platform.domain.citations.compare.verdicts import POSSIBLE_SUPPORT
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError, run_stoppable
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, ModelVerdict, Verdict
@@ -186,7 +186,7 @@ class _CitedSentences:
             return failed
         if doubt is None:
             return "different", words.verdict, NOT_IN_DOUBT
-        if RANK[was.verdict] > RANK[highest]:
+        if POSSIBLE_SUPPORT[was.verdict] > POSSIBLE_SUPPORT[highest]:
             return "different", None, BEYOND_LIMITS
         if not self._findings.lacks_model:
             return "different", words.verdict, OTHER_VERDICT

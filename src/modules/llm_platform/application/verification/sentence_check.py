@@ -30,8 +30,9 @@ TOO_MANY_CITED: Final = "A sentence of the text cites {count} sources; the limit
 TOO_MANY_CITATIONS: Final = (
     "The text needs {count} comparisons of a sentence with a source; the limit is {most}. Split the text."
 )
-# The verdict of a sentence is the best of its citations: one of two sources is enough.
-_BEST: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 1, "partial": 2, "supported": 3}
+# How much support was found for a sentence, whose verdict is the best of its citations: one of two sources is enough. `partial`
+# is above `unchecked`, because a source that supports a part says more than one that could not be compared.
+_FOUND_SUPPORT: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 1, "partial": 2, "supported": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +217,7 @@ class SentenceCheck:
         found = self._list_citations(position)
         of_author = [citation for citation in found if citation.cited_by == "model"] or found
         verdicts: list[Verdict] = [citation.verdict for citation in of_author]
-        return max(verdicts, key=_BEST.__getitem__, default="unsupported")
+        return max(verdicts, key=_FOUND_SUPPORT.__getitem__, default="unsupported")
 
     def _is_statement(self, position: int, sentence: AnswerSentence) -> bool:
         return position not in self.answer.labels and self._checker.is_statement(sentence)

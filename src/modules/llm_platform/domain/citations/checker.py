@@ -22,7 +22,13 @@ from typing import NamedTuple
 from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare_source
 from modules.llm_platform.domain.citations.compare.changes import locate_difference
 from modules.llm_platform.domain.citations.compare.meaning import CheckKey, Doubts
-from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement, judge, judge_clauses, score_support
+from modules.llm_platform.domain.citations.compare.verdicts import (
+    POSSIBLE_SUPPORT,
+    Judgement,
+    judge,
+    judge_clauses,
+    score_support,
+)
 from modules.llm_platform.domain.citations.read.claims import Claim, read_claim
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation, Verdict
@@ -223,7 +229,10 @@ class CitationChecker:
         judged = {number: self._judge(sentence, number, is_shown=False) for number in tried}
         best = max(
             judged,
-            key=lambda number: (RANK[_decide_verdict(self._sources[number], judged[number])], judged[number].score),
+            key=lambda number: (
+                POSSIBLE_SUPPORT[_decide_verdict(self._sources[number], judged[number])],
+                judged[number].score,
+            ),
             default=None,
         )
         return None if best is None else self._make_citation(sentence, best, is_by_author=False)

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText
 from modules.llm_platform.domain.citations.compare.model_verdicts import find_highest_verdict
-from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement
+from modules.llm_platform.domain.citations.compare.verdicts import POSSIBLE_SUPPORT, Judgement
 from modules.llm_platform.domain.citations.read.claims import Claim, read_claim
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
@@ -135,7 +135,7 @@ class Doubts:
         readings = []
         for passage, quote in self._find_passages(claim, judgement, source):
             allowed = find_highest_verdict(judgement.verdict, html.unescape(key.claim), source.text[slice(*quote)])
-            highest = min(allowed, judgement.highest, key=RANK.__getitem__)
+            highest = min(allowed, judgement.highest, key=POSSIBLE_SUPPORT.__getitem__)
             if judgement.is_without_words and highest != "supported":  # another figure, or a clause that nobody cites
                 continue
             readings.append(Reading(html.unescape(passage), quote, highest))
@@ -205,7 +205,7 @@ def decide(doubt: Doubt, log_odds: Sequence[float]) -> Judgement:
     verdict: Verdict = "unsupported"
     if highest >= limits.partial:
         verdict = "supported" if highest >= limits.supported else "partial"
-    decided = min(verdict, best.highest, key=RANK.__getitem__)
+    decided = min(verdict, best.highest, key=POSSIBLE_SUPPORT.__getitem__)
     if judgement.is_refuted and decided != "unsupported":
         judgement = replace(judgement, is_refuted=False, change=None)
     return replace(judgement, quote=best.quote, verdict=decided, word_verdict=doubt.judgement.verdict)

@@ -25,7 +25,9 @@ from modules.llm_platform.domain.text.numbers import (
 from modules.llm_platform.domain.text.positions import Offset
 from modules.llm_platform.domain.text.tokens import fold
 
-_RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 0, "partial": 1, "supported": 2}
+# How much support a verdict states, to compare it with the highest one that a model may give. `unchecked` states none, just as
+# `unsupported`.
+_STATED_SUPPORT: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 0, "partial": 1, "supported": 2}
 _LITERAL = re.compile(r"(?<!`)`+([^`]+)`+|(?<![^\s`\"'(])(?:/|--?)\w[\w/.-]*")  # code, paths and flags
 
 
@@ -48,7 +50,7 @@ def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -
     """Return the citation with the verdict of a model, limited by `find_highest_verdict`. `word_verdict` keeps the old one."""
     by_words = citation.word_verdict or citation.verdict
     highest = find_highest_verdict(by_words, claim, citation.quote)
-    final: Verdict = min(verdict, highest, key=_RANK.__getitem__)
+    final: Verdict = min(verdict, highest, key=_STATED_SUPPORT.__getitem__)
     if citation.verdict == "unchecked" and final == "unsupported":
         final = "unchecked"  # an excerpt, or a text in another language: the page may say it elsewhere
     cells = () if final == "supported" else citation.cells
@@ -94,9 +96,14 @@ def are_within_limits(citations: Sequence[Citation], answer: str, language: str)
 
 def _is_within(citation: Citation, claim: str | None) -> bool:
     words = citation.word_verdict
-    if claim is None or words not in _RANK or citation.verdict not in _RANK or not citation.quote.strip():
+    if (
+        claim is None
+        or words not in _STATED_SUPPORT
+        or citation.verdict not in _STATED_SUPPORT
+        or not citation.quote.strip()
+    ):
         return False
-    return _RANK[citation.verdict] <= _RANK[find_highest_verdict(words, claim, citation.quote)]
+    return _STATED_SUPPORT[citation.verdict] <= _STATED_SUPPORT[find_highest_verdict(words, claim, citation.quote)]
 
 
 def _list_facts(text: str, identifiers: frozenset[str]) -> list[Reading]:

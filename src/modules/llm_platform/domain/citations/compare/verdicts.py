@@ -40,7 +40,9 @@ from modules.llm_platform.domain.text.tokens import normalize
 MIN_WORDS_AFTER_COLON: Final = 4  # shortest statement after a colon
 UNIT_SIGNS: Final = frozenset("€$£¥%‰°")
 LAST_LATIN: Final = "\u024f"
-RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "unchecked": 2, "supported": 3}
+# How much of a claim the source may support. `unchecked` is above `partial`, because a page in another language, or one that is
+# known by an excerpt, may support all of the claim.
+POSSIBLE_SUPPORT: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "unchecked": 2, "supported": 3}
 MIN_VERBATIM_SHARE: Final = 0.9  # a source with a smaller share of the words is not searched for a copy
 MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # a source with this share of the words is in the language of the sentence
 # A claim is refuted if the source has this share of the words beside the change, by weight; a support model may object below the
@@ -167,7 +169,7 @@ def _extend_to_sentence(clause: Judgement, *, is_all_cited: bool) -> Judgement:
 
 
 def _get_rank(judgement: Judgement) -> int:
-    return RANK[judgement.verdict]
+    return POSSIBLE_SUPPORT[judgement.verdict]
 
 
 def _judge_cell(cell: Claim, with_heads: Claim, source: SourceText, language: str) -> Judgement:
@@ -256,7 +258,7 @@ def _quote_rows(table: SourceTable, places: Sequence[int]) -> Span:
 
 def _leave_open(judgement: Judgement) -> Judgement:
     """Return the judgement of the words on a claim that compares rows. They cannot tell whether it is true."""
-    verdict = min(judgement.verdict, "partial", key=RANK.__getitem__)
+    verdict = min(judgement.verdict, "partial", key=POSSIBLE_SUPPORT.__getitem__)
     score = round(min(judgement.score, read_weights().supported), 2)
     return replace(judgement, verdict=verdict, score=score, is_refuted=False, change=None, highest="partial")
 

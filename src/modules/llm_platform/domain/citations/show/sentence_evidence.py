@@ -10,7 +10,16 @@ from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 
 SentenceVerdict = Literal[Verdict, "absent", "uncited", "quoted"]
 EXTRACTIVE: Final = "extractive"  # The synthesizer that quotes sources instead of calling a model.
-WORST_FIRST: Final[Sequence[SentenceVerdict]] = ("unsupported", "absent", "partial", "unchecked", "supported", "quoted")
+# What a reader should look at first: doubts that were found, then sentences that nothing was compared with.
+WORST_FIRST: Final[Sequence[SentenceVerdict]] = (
+    "unsupported",
+    "absent",
+    "partial",
+    "uncited",
+    "unchecked",
+    "supported",
+    "quoted",
+)
 BLOCKS: Final[Mapping[SentenceVerdict, str]] = {  # the taller or the greyer, the more doubt
     "supported": "▁", "partial": "▄", "absent": "▆", "unsupported": "█", "uncited": "░", "unchecked": "▒",
     "quoted": "▁",
@@ -107,16 +116,7 @@ def render_evidence_blocks(sentences: Sequence[SentenceEvidence], most: int) -> 
     """Return one block character for each sentence. If there are more than `most`, it stands for the worst of several."""
     verdicts = [sentence.verdict for sentence in sentences]
     width = -(-len(verdicts) // most) or 1
-    order: Sequence[SentenceVerdict] = (
-        "unsupported",
-        "absent",
-        "partial",
-        "uncited",
-        "unchecked",
-        "supported",
-        "quoted",
-    )
-    shown = [min(verdicts[start : start + width], key=order.index) for start in range(0, len(verdicts), width)]
+    shown = [min(verdicts[start : start + width], key=WORST_FIRST.index) for start in range(0, len(verdicts), width)]
     return "".join(BLOCKS[verdict] for verdict in shown)
 
 
