@@ -211,11 +211,15 @@ class CitationChecker:
         return is_said and text not in _list_messages(get_messages(self._language))
 
     def find_source(self, sentence: AnswerSentence) -> int | None:
-        """Return the source that supports a statement best, or None. Only sources with most of its words are tried."""
+        """Return the source that supports a statement best, or None. Only sources with most of its words are tried.
+
+        Of sources with equal scores, the one with the lowest number is returned.
+        """
         self._prepare(self._sources)
-        tried = self._list_likely_sources(sentence, self._prepared)
-        score, number = max(((self._score_support(sentence, number), -number) for number in tried), default=(0.0, 0))
-        return -number if score >= MIN_FOUND_SCORE else None
+        tried = sorted(self._list_likely_sources(sentence, self._prepared))
+        scores = {number: self._score_support(sentence, number) for number in tried}
+        best = max(scores, key=scores.__getitem__, default=None)
+        return None if best is None or scores[best] < MIN_FOUND_SCORE else best
 
     def find_closest(self, sentence: AnswerSentence, among: Collection[int] | None = None) -> Citation | None:
         """Return the citation of the source that fits a statement best, whether or not it supports it.
@@ -227,21 +231,19 @@ class CitationChecker:
         self._check_stop()
         tried = self._list_likely_sources(sentence, numbers)
         judged = {number: self._judge(sentence, number, is_shown=False) for number in tried}
-        best = max(
-            judged,
-            key=lambda number: (
-                POSSIBLE_SUPPORT[_decide_verdict(self._sources[number], judged[number])],
-                judged[number].score,
-            ),
-            default=None,
-        )
+        verdicts = {number: _decide_verdict(self._sources[number], judged[number]) for number in tried}
+        best = max(tried, key=lambda number: (POSSIBLE_SUPPORT[verdicts[number]], judged[number].score), default=None)
         return None if best is None else self._make_citation(sentence, best, is_by_author=False)
 
     def _list_likely_sources(self, sentence: AnswerSentence, numbers: Iterable[int]) -> list[int]:
-        """Return the prepared sources that have most words of a statement, best first, at most MAX_TRIED_SOURCES."""
+        """Return the prepared sources that have most words of a statement, best first, at most MAX_TRIED_SOURCES.
+
+        Sources with equal shares of the words are in the order of their numbers.
+        """
         claim = self._read_claim(sentence.claim)
-        known = sorted(((self._measure_known_share(claim, number), -number) for number in numbers), reverse=True)
-        return [-number for share, number in known[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE]
+        shares = {number: self._measure_known_share(claim, number) for number in sorted(numbers)}
+        likely = [number for number in shares if shares[number] >= MIN_KNOWN_SHARE]
+        return sorted(likely, key=shares.__getitem__, reverse=True)[:MAX_TRIED_SOURCES]
 
     def _measure_known_share(self, claim: Claim, number: int) -> float:
         """Return the share of the claim's words that a source has; 1 if its tables tell whether the claim is true."""
