@@ -435,12 +435,12 @@ async def test_a_stored_answer_is_compared_with_the_current_pages() -> None:
 async def test_other_requests_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many sentences a text has, a few are sent at once."""
     made, most = 0, 0
-    verified = SentenceCheck.verified
+    describe_sentence = SentenceCheck.describe_sentence
 
     def counted(self: SentenceCheck, position: int, *, is_open: bool = False) -> VerifiedSentence:
         nonlocal made
         made += 1
-        return verified(self, position, is_open=is_open)
+        return describe_sentence(self, position, is_open=is_open)
 
     async def tick() -> None:
         nonlocal made, most
@@ -448,7 +448,7 @@ async def test_other_requests_have_their_turn(monkeypatch: pytest.MonkeyPatch) -
             most, made = max(most, made), 0
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(SentenceCheck, "verified", counted)
+    monkeypatch.setattr(SentenceCheck, "describe_sentence", counted)
     ticking = asyncio.create_task(tick())
     found = await service({URL: TOWER}).verify(f"{'The Eiffel Tower is 330 metres tall. ' * 1000}\n\n{URL}")
     ticking.cancel()

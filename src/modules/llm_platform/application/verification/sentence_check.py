@@ -12,7 +12,7 @@ from itertools import compress
 from typing import Final
 
 from modules.llm_platform.application.research.check.thread_support import ReadSupport, weigh_doubts
-from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.forms.cited_text import CitedText
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError
@@ -47,7 +47,7 @@ class TextPart:
 class SentenceCheck:
     """The check of one text. Not safe for use by two threads at once.
 
-    Offsets of citations point into the rewritten text until `verified` gives the offsets in the text as sent.
+    Offsets of citations point into the rewritten text until `describe_sentence` gives the offsets in the text as sent.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SentenceCheck:
         self._read_support = read_support
         self._citations: dict[Span, list[Citation]] = {}
         self._is_cited: set[int] = set()  # positions of sentences
-        self._open = _parts(self.answer)
+        self._open = _divide_into_parts(self.answer)
         self._settled: set[int] = set()
         self._late: set[int] = set()  # positions of sentences that were not compared in time
 
@@ -137,13 +137,12 @@ class SentenceCheck:
             for position, sentence in enumerate(self.answer.sentences)
             if position not in self._late
             and self._is_statement(position, sentence)
-            and self._verdict(position) in ("unsupported", "unchecked")
+            and self._decide_verdict(position) in ("unsupported", "unchecked")
         ]
 
-    def checked(self) -> CheckedAnswer:
+    def list_citations(self) -> tuple[Citation, ...]:
         """Return all citations, in the order of the sentences."""
-        citations = [citation for _, found in sorted(self._citations.items()) for citation in found]
-        return CheckedAnswer(tuple(citations), (), frozenset(citation.source_index for citation in citations))
+        return tuple(citation for _, found in sorted(self._citations.items()) for citation in found)
 
     def replace(self, citations: Iterable[Citation]) -> None:
         """Take the citations with the verdicts of a judge."""
@@ -157,7 +156,7 @@ class SentenceCheck:
         with suppress(WorkStoppedError):
             if not weigh_doubts(self._checker, self._read_support):
                 return
-            parts = (_read_text(self.answer, part) for part in _parts(self.answer))
+            parts = (_read_text(self.answer, part) for part in _divide_into_parts(self.answer))
             by_author = [citation for part in parts for citation in self._checker.check_text(part).citations]
             read = {(citation.start, citation.source_index): citation for citation in by_author}
             for sentence in self.answer.sentences:
@@ -167,15 +166,15 @@ class SentenceCheck:
                         again = again or self._checker.find_closest(sentence, {citation.source_index})
                         self._citations[sentence.start, sentence.end][place] = again or citation
 
-    def verified(self, position: int, *, is_open: bool = False) -> VerifiedSentence:
+    def describe_sentence(self, position: int, *, is_open: bool = False) -> VerifiedSentence:
         """Return a sentence with the offsets of the text as sent.
 
         `is_open` is True if no source was read that the sentence may come from.
         """
         sentence = self.answer.sentences[position]
-        citations = tuple(map(self._map_to_original, self._list_citations(position)))
+        citations = tuple(map(self._map_to_original, self._get_citations(position)))
         start, end = self._text.span(sentence.start, sentence.end)
-        verdict = self._verdict(position) if citations or position not in self._late else "unchecked"
+        verdict = self._decide_verdict(position) if citations or position not in self._late else "unchecked"
         is_silent = not citations and (is_open or not self._is_statement(position, sentence))
         return VerifiedSentence(
             start=start,
@@ -208,13 +207,13 @@ class SentenceCheck:
     def _add(self, citation: Citation) -> None:
         self._citations.setdefault((citation.start, citation.end), []).append(citation)
 
-    def _list_citations(self, position: int) -> list[Citation]:
+    def _get_citations(self, position: int) -> list[Citation]:
         sentence = self.answer.sentences[position]
         return self._citations.get((sentence.start, sentence.end), [])
 
-    def _verdict(self, position: int) -> Verdict:
+    def _decide_verdict(self, position: int) -> Verdict:
         """Return the best verdict of the author's citations; without any, of those that were found."""
-        found = self._list_citations(position)
+        found = self._get_citations(position)
         of_author = [citation for citation in found if citation.cited_by == "model"] or found
         verdicts: list[Verdict] = [citation.verdict for citation in of_author]
         return max(verdicts, key=_FOUND_SUPPORT.__getitem__, default="unsupported")
@@ -223,15 +222,15 @@ class SentenceCheck:
         return position not in self.answer.labels and self._checker.is_statement(sentence)
 
     def _map_to_original(self, citation: Citation) -> Citation:
-        cells = tuple(cell.model_copy(update=self._span(cell.start, cell.end)) for cell in citation.cells)
+        cells = tuple(cell.model_copy(update=self._map_span(cell.start, cell.end)) for cell in citation.cells)
         difference = citation.difference
         if difference is not None:
             start, end = self._text.words_span(difference.claimed.start, difference.claimed.end)
             difference = difference.model_copy(update={"claimed": TextSpan(start=start, end=end)})
-        span = self._span(citation.start, citation.end)
+        span = self._map_span(citation.start, citation.end)
         return citation.model_copy(update={**span, "cells": cells, "difference": difference})
 
-    def _span(self, start: int, end: int) -> dict[str, int]:
+    def _map_span(self, start: int, end: int) -> dict[str, int]:
         return dict(zip(("start", "end"), self._text.span(start, end), strict=True))
 
 
@@ -240,7 +239,7 @@ def _is_told(citation: Citation, *, may_contradict: bool) -> bool:
     return citation.verdict in ("supported", "partial") or (may_contradict and citation.finding == "contradicts")
 
 
-def _parts(answer: AnswerText) -> list[TextPart]:
+def _divide_into_parts(answer: AnswerText) -> list[TextPart]:
     """Return the parts of a text: sentences under the same markers, and each other sentence alone."""
     reach = list(range(1, len(answer.sentences) + 1))  # the end of the part that a sentence begins at least
     numbers = [set(sentence.cited) for sentence in answer.sentences]

@@ -55,7 +55,7 @@ class TextComparison:
         for count, position in enumerate(positions):
             if count and count % SENTENCES_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            sentence = self.check.verified(position, is_open=is_open)
+            sentence = self.check.describe_sentence(position, is_open=is_open)
             if self._sent.get(position) != sentence:
                 self._sent[position] = sentence
                 self._emit(events.SentenceVerified(request_id=self._request_id, sentence=sentence))

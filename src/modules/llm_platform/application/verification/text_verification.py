@@ -154,7 +154,7 @@ class TextVerification:
 
     async def _ask_judge(self, cited: CitedText, text: TextComparison) -> Verified:
         """Let the judge, if there is one, verify the citations after the comparison of words."""
-        citations = text.check.checked().citations
+        citations = text.check.list_citations()
         if self._tools.judge is None:
             return Verified(citations)
         verification = Verification(

@@ -109,8 +109,8 @@ def test_the_sentences_of_a_text_are_decided_by_the_model() -> None:
         check = SentenceCheck(read_citations(text), "en", read_support=lambda doubts: [[50.0] for _ in doubts])
         check.settle([source])
         check.find_sources(check.list_uncited())
-        assert ("supported", "encoder") in [(c.verdict, c.checked_by) for c in check.checked().citations], text
+        assert ("supported", "encoder") in [(c.verdict, c.checked_by) for c in check.list_citations()], text
         check = SentenceCheck(read_citations(text), "en", read_support=lambda doubts: ())
         check.settle([source])
         check.find_sources(check.list_uncited())
-        assert {found.checked_by for found in check.checked().citations} == {"words"}
+        assert {found.checked_by for found in check.list_citations()} == {"words"}
