@@ -107,6 +107,19 @@ def test_an_entry_of_a_list_can_name_a_given_source() -> None:
         assert {source.index: source.text for source in cited.sources} == {1: "Other", 2: "Notes", 5: "Notes"}
 
 
+@for_each("entry", ["notes.md", "doc:notes.md", "Annual notes 2025.PDF"])
+def test_lines_that_name_files_need_no_heading(entry: str) -> None:
+    given = (GivenSource(800, title=entry.removeprefix("doc:"), text="Notes", is_numbered=False),)
+    cited = read_citations(f"It is so [1].\n\n[1] {entry}\n", given)
+    assert [(source.index, source.text) for source in cited.sources] == [(1, "Notes")]
+    assert len(read_answer(cited.markdown, "en").sentences) == 1
+
+
+def test_a_sentence_that_ends_with_a_file_is_no_entry() -> None:
+    text = "It is so [1].\n\n[1] As all of us can read it in the old file notes.md\n"
+    assert len(read_answer(read_citations(text).markdown, "en").sentences) == 2
+
+
 def test_a_file_that_an_entry_names_is_one_source() -> None:
     """The file has one number. Counted under its own number too, it would be two read sources."""
     given = (GivenSource(800, title="notes.pdf", text="Notes", pages=((0, 3),), is_numbered=False),)

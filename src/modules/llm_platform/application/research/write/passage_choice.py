@@ -77,8 +77,8 @@ class PassageChooser:
                 ranked = await self._rank(by_words[:MAX_NEAR], question, language)
         except TimeoutError:
             late = (
-                f"timeout: the models that read by meaning took longer than {self._timeout_s:g} seconds, so the words "
-                "decided: raise ANSWER_ENCODER_TIMEOUT_S"
+                f"timeout: the models that read by meaning took longer than {self._timeout_s:g} seconds, so the "
+                "words decided: raise ANSWER_ENCODER_TIMEOUT_S"
             )
             return None, (Degraded(component=self._encoder.name, reason=late),)
         except AppException as error:

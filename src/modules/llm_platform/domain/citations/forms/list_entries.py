@@ -15,6 +15,7 @@ from modules.llm_platform.domain.citations.forms.written_addresses import (
 
 MAX_TITLE_CHARS: Final = 300
 MAX_WORDS_AFTER_ADDRESS: Final = 12  # a line with more words after its address is prose
+MAX_FILE_NAME_WORDS: Final = 6
 
 _FOOTNOTE = re.compile(r"\s{0,3}\[\^([^\]\[\s]{1,60})\]:\s*(.*)")
 _DEFINITION = re.compile(
@@ -28,6 +29,9 @@ _BACKLINK = re.compile(r"[\^↑]\s*(?:Jump up to:?\s*)?(?:(?:[a-z]{1,2}\s+){1,12
 _ITEM = re.compile(r"[\s>]{0,8}[-*+•]\s+(.*)")
 _DATED = re.compile(r"[^\W\d_].{0,400}[(\[,. ](?:1[5-9]|20|21)\d\d[a-z]?\b|.{0,400}\(n\.\s?d\.\)")
 _LINK = re.compile(rf"\[({LINK_TEXT})\]\(({LINK_URL})")
+_FILE_NAME = re.compile(
+    r"[^.!?]{1,200}\.(?:md|txt|rst|pdf|docx?|html?|csv|tsv|xlsx|pptx|epub|json|jsonl|ipynb)", re.IGNORECASE
+)
 _DECORATION = re.compile(r"[*_`]+")
 _AROUND = " \t\"'“”„»«.,;:|–—-<>()[]{}"
 _ACCESSED = re.compile(
@@ -98,7 +102,8 @@ def is_reference(line: str) -> bool:
 
 
 def read_bracketed_source(line: str, following: str) -> tuple[str, str] | None:
-    """Return the label and the text of `[1] Title https://…`, or of `[1] Title` if the line `following` is an address.
+    """Return the label and the text of `[1] Title https://…`, of `[1] minutes.md`, or of `[1] Title` if the line `following` is
+    an address.
 
     None for a line with many words after its address, which is prose.
     """
@@ -109,7 +114,12 @@ def read_bracketed_source(line: str, following: str) -> tuple[str, str] | None:
     address = next(find_addresses(text), None)
     if address and len(text[address[1] :].split()) > MAX_WORDS_AFTER_ADDRESS:
         return None
-    return (found[1] or found[2], text) if find_url(text) or is_address_alone(following) else None
+    is_source = find_url(text) or is_address_alone(following) or _is_file_name(text.strip())
+    return (found[1] or found[2], text) if is_source else None
+
+
+def _is_file_name(text: str) -> bool:
+    return _FILE_NAME.fullmatch(text) is not None and len(text.split()) <= MAX_FILE_NAME_WORDS
 
 
 def read_numbered_address(line: str) -> tuple[str, str] | None:
