@@ -26,11 +26,15 @@ class RowQuestion(NamedTuple):
     needs_all_rows: bool
 
 
+def _find_described(question: Question, tables: Sequence[Table], _candidates: Sequence[Candidate]) -> RowsFound | None:
+    return find_described_rows(question, tables)
+
+
 LIMITED: Final = RowQuestion(asks_for_limited_rows, find_limited_rows, needs_all_rows=True)
 KINDS: Final = (
     LIMITED,
     RowQuestion(asks_to_rank_or_count, find_ranked_rows, needs_all_rows=True),
-    RowQuestion(asks_for_described_rows, find_described_rows, needs_all_rows=False),
+    RowQuestion(asks_for_described_rows, _find_described, needs_all_rows=False),
     RowQuestion(asks_for_dated_rows, find_dated_rows, needs_all_rows=True),
 )
 

@@ -76,9 +76,7 @@ def leave_out_rows(question: Question, chosen: Sequence[Candidate]) -> list[Cand
     return [one for one in chosen if not (is_denied and one.sentence.row)]
 
 
-def find_described_rows(
-    question: Question, tables: Sequence[Table], candidates: Sequence[Candidate] = ()
-) -> RowsFound | None:
+def find_described_rows(question: Question, tables: Sequence[Table]) -> RowsFound | None:
     """Return the rows of a whole table that the question describes; None if it is not certain which are meant."""
     readings = _list_readings(question)
     if readings and not any(asked.is_denied and not asked.is_guessed for asked in readings):

@@ -235,7 +235,7 @@ def _make_table(rows: Sequence[Candidate]) -> Table:
 
 
 def group_rows(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Return the rows among these sentences, those of one source with the same columns together."""
+    """Return the rows among these sentences in groups: the rows of one source that have the same columns."""
     by_table: dict[tuple[int, Row], list[Candidate]] = {}
     for one in candidates:
         if one.sentence.row:

@@ -12,7 +12,12 @@ from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quo
 from modules.llm_platform.domain.extractive.dated_rows import leave_out_other_days
 from modules.llm_platform.domain.extractive.described_rows import leave_out_rows
 from modules.llm_platform.domain.extractive.named_document import find_opening
-from modules.llm_platform.domain.extractive.named_rows import add_rows_alike, find_named_rows, group_named_rows
+from modules.llm_platform.domain.extractive.named_rows import (
+    NamedRows,
+    add_rows_alike,
+    find_named_rows,
+    group_named_rows,
+)
 from modules.llm_platform.domain.extractive.question import read_question_as_written
 from modules.llm_platform.domain.extractive.question_parts import list_open_parts
 from modules.llm_platform.domain.extractive.reading import ReadingResult
@@ -104,8 +109,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         self, request: SynthesisRequest, selection: Selection
     ) -> tuple[ReadingResult, tuple[Degraded, ...]]:
         """Let the models choose the sentences if there are any, and add the rows that have the name of a chosen row."""
-        meant = leave_out_other_days(selection.question, selection.candidates)
-        named = await _run(request, lambda: group_named_rows(selection.question, meant))
+        named = await _run(request, lambda: _group_named_rows(selection))
         result, degraded = ReadingResult(selection, []), NO_FAILURE
         if self._encoder is not None:
             result, degraded = await choose_with_models(selection, named, self._encoder, self._model, self._reading_s)
@@ -119,6 +123,11 @@ class ExtractiveSynthesizer(ISynthesizer):
 
     def _make_synthesis(self, text: str, messages: Messages) -> Synthesis:
         return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))
+
+
+def _group_named_rows(selection: Selection) -> list[NamedRows]:
+    """Return the rows that the question names, without rows of other days."""
+    return group_named_rows(selection.question, leave_out_other_days(selection.question, selection.candidates))
 
 
 def _list_parts(parts: Sequence[str], messages: Messages) -> str:
