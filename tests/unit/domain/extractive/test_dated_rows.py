@@ -7,7 +7,12 @@ from tests.unit.domain.extractive.test_tables import names
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
-from modules.llm_platform.domain.extractive.dated_rows import asks_for_dated_rows, find_dated_rows, leave_out_other_days
+from modules.llm_platform.domain.extractive.dated_rows import (
+    asks_for_dated_rows,
+    cut_other_days,
+    find_dated_rows,
+    leave_out_other_days,
+)
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 from modules.llm_platform.domain.extractive.tables import RowsFound, list_tables
@@ -144,3 +149,13 @@ def test_rows_of_other_days_are_left_out() -> None:
     assert left_for("Who opens on 7 June?", ROTA) == []
     assert len(left_for("Who opens in July?", ROTA)) == 4
     assert left_for("What does Ann pay on 9 June?", MEMBERS) == ["Ann", "Ben", "Cem"]
+
+
+def test_a_text_keeps_what_stands_around_the_rows_that_are_cut() -> None:
+    """The rows go from all tables of the text. A question without a day leaves the text as it is."""
+    text = f"# Rota\n\n{ROTA}\nRavi is away on 7 June.\n\n{MEMBERS}"
+    head = "# Rota\n\n| Date | Shift | Name | Note |\n|---|---|---|---|\n"
+    assert cut_other_days(read_question("Who opens on 7 June?", "en"), text, "rota") == (
+        f"{head}\nRavi is away on 7 June.\n\n{MEMBERS}"
+    )
+    assert cut_other_days(read_question("Who opens the till?", "en"), text, "rota") == text

@@ -15,6 +15,7 @@ from modules.llm_platform.domain.extractive.limits import read_limits
 from modules.llm_platform.domain.extractive.quantities import YEARS, Day, find_asked_day
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.superlatives import find_superlative
+from modules.llm_platform.domain.extractive.table_text import find_tables
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import (
     add_word_parts,
@@ -88,10 +89,27 @@ def leave_out_other_days(question: Question, candidates: Sequence[Candidate]) ->
     others: set[int] = set()
     for rows in group_rows(candidates):
         table = Table(rows[0].sentence.columns, [row.sentence.row for row in rows])
-        places, column = list_rows_of_day(table, asked.day)
-        if column is not None or _lacks_day(table, asked.day):
-            others |= {id(row) for place, row in enumerate(rows) if place not in places}
+        others |= {id(rows[place]) for place in _list_other_days(table, asked.day)}
     return [one for one in candidates if id(one) not in others]
+
+
+def cut_other_days(question: Question, text: str, title: str) -> str:
+    """Cut the rows that `leave_out_other_days` leaves out from a text with Markdown tables."""
+    asked = _read(question)
+    if asked is None:
+        return text
+    spans = (one.spans[place] for one in find_tables(text, title) for place in _list_other_days(one.table, asked.day))
+    for start, end in sorted(spans, reverse=True):
+        text = text[:start] + text[end + 1 :]
+    return text
+
+
+def _list_other_days(table: Table, day: Day) -> list[int]:
+    """Return the places of the rows of other days; none if it is not certain which column has the day."""
+    places, column = list_rows_of_day(table, day)
+    if column is None and not _lacks_day(table, day):
+        return []
+    return sorted(set(range(len(table.rows))).difference(places))
 
 
 def _lacks_day(table: Table, day: Day) -> bool:

@@ -179,3 +179,19 @@ async def test_an_uncertain_question_about_rows_gets_passages() -> None:
     writer = LLMSynthesizer(llm, sources_tokens=SMALL_BUDGET_TOKENS, passages=chooser(encoder))
     await writer.synthesize(SynthesisRequest("Which member is the tallest?", (*SOURCES[:2], TABLE), "en"))
     assert encoder.asked
+
+
+@for_each("passages", [None, chooser()])
+@for_each(("sources_tokens", "reads_other_days"), [(SMALL_BUDGET_TOKENS, False), (SMALL_BUDGET_TOKENS + 1, True)])
+async def test_a_small_model_reads_no_rows_of_other_days(
+    *, passages: PassageChooser | None, sources_tokens: int, reads_other_days: bool
+) -> None:
+    """If a table lacks the day of the question, a small model takes the nearest day for it."""
+    days = "".join(f"| 2026-06-{day} | {name} |\n" for day, name in ((27, "Ann"), (28, "Ines"), (29, "Ravi")))
+    rota = f"# Rota\n\n| Day | Early shift |\n|---|---|\n{days}\nPriya swaps on 30 June."
+    llm = FakeLLM(["Priya [1]."])
+    writer = LLMSynthesizer(llm, sources_tokens=sources_tokens, passages=passages)
+    await writer.synthesize(SynthesisRequest("Who has the early shift on 30 June?", (page(1, rota),), "en"))
+    read = llm.requests[0].messages[1].content
+    assert ("Ravi" in read) == reads_other_days
+    assert "Priya swaps" in read

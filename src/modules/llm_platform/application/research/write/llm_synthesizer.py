@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 from modules.llm_platform.application.research.model_output.cleaning import TemplateTokenRemover
@@ -12,7 +13,12 @@ from modules.llm_platform.application.research.write.answer_prompt import (
     Prompt,
     build_prompt,
 )
-from modules.llm_platform.application.research.write.passage_choice import PassageChooser, choose_rows, keep_rows
+from modules.llm_platform.application.research.write.passage_choice import (
+    PassageChooser,
+    choose_rows,
+    keep_rows,
+    leave_out_rows,
+)
 from modules.llm_platform.domain.citations.show.sentence_evidence import EXTRACTIVE
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
@@ -150,6 +156,11 @@ class LLMSynthesizer(StreamingSynthesizer):
             limit = self._report_sources_tokens
             return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit), ()
         limit, degraded = self._sources_tokens, NO_FAILURE
+        if self._is_small:
+            sources = await run_in_thread_if_long(
+                chars, leave_out_rows, request.sources, request.question, request.language
+            )
+            request = replace(request, sources=sources)
         chosen = keep_rows(rows, request.sources, request.language) if rows is not None else None
         if chosen is None and self._passages is not None and not request.evidence:
             chosen, degraded = await self._passages.choose(request.sources, request.question, request.language)

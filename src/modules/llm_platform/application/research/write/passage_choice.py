@@ -8,6 +8,7 @@ from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_l
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import read_candidates
+from modules.llm_platform.domain.extractive.dated_rows import asks_for_dated_rows, cut_other_days
 from modules.llm_platform.domain.extractive.question import read_question_as_written
 from modules.llm_platform.domain.extractive.rendering import render_rows_to_read
 from modules.llm_platform.domain.extractive.tables import RowsFound
@@ -43,6 +44,25 @@ def keep_rows(found: RowsFound, sources: Sequence[Source], language: str) -> Bud
     text = render_rows_to_read(found, get_messages(language))
     texts = [text if source.index == found.table.source else "" for source in sources]
     return keep_passages(sources, texts, sum(count_tokens(source.text) for source in sources))
+
+
+def leave_out_rows(sources: Sequence[Source], question: str, language: str) -> list[Source]:
+    """Return the sources without the table rows of other days than the question asks about.
+
+    A small model takes the nearest row for the answer if a table lacks the day.
+    """
+    asked = read_question_as_written(question, language)
+    if not asks_for_dated_rows(asked):
+        return list(sources)
+    return [
+        source.model_copy(
+            update={
+                "text": cut_other_days(asked, source.text, source.title),
+                "excerpt": source.excerpt and cut_other_days(asked, source.excerpt, source.title),
+            }
+        )
+        for source in sources
+    ]
 
 
 class PassageChooser:
