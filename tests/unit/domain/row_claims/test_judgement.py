@@ -25,6 +25,12 @@ FLATS = """| Adresse | Zimmer | Wohnfläche | Kaltmiete | Frei ab |
 | Goetheplatz 7 | 4 | 112 m² | 1.890,00 € | 15.08.2024 |
 | Rosengasse 3 | 2 | 54,5 m² | 790,00 € | 01.06.2024 |
 """
+ROTA = """| Name | Role | Monday | Tuesday | Wednesday | Hours |
+|---|---|---|---|---|---|
+| Amara Obi | Chef | 10-18 | off | 12-22 | 46 |
+| Ravi Menon | Waiter | off | 11-17 | 11-17 | 30 |
+| Omar Said | Bar | 17-23 | off | off | 26 |
+"""
 
 
 def check(claim: str, text: str = MEMBERS, language: str = "en", *, is_whole: bool = True) -> Citation:
@@ -242,3 +248,24 @@ def test_no_digit_is_an_error(digit: str) -> None:
 def test_a_long_claim_is_left_to_the_words() -> None:
     said = " ".join(["Judith Kessler is older than Margaret Olsen"] * 20)
     assert check(f"{said}.").score < 1
+
+
+@for_each(
+    ("claim", "verdict", "finding"),
+    [
+        ("Ravi is off on Monday.", "supported", None),
+        ("On Wednesday Omar is off.", "supported", None),
+        ("Ravi works from 11 to 17 on Tuesday.", "supported", None),
+        ("Amara has Monday off.", "unsupported", "contradicts"),
+        ("Ravi works from 11 to 18 on Tuesday.", "unsupported", "contradicts"),
+        ("Ravi works on Monday.", "partial", None),
+        ("Ravi is not off on Monday.", "partial", None),
+        ("The waiter Omar is off on Tuesday.", "partial", None),
+    ],
+)
+def test_a_claim_about_one_of_several_like_columns_is_decided_by_its_cell(
+    claim: str, verdict: str, finding: str | None
+) -> None:
+    """The other days have the same words. If the cell says "off" and the claim something else, the words cannot tell."""
+    found = check(claim, ROTA)
+    assert (found.verdict, found.finding) == (verdict, finding)

@@ -28,7 +28,7 @@ from modules.llm_platform.domain.extractive.question import (
 )
 from modules.llm_platform.domain.search.query_syntax import has_foreign_syntax
 from modules.llm_platform.domain.text.data_files import load_data, load_words
-from modules.llm_platform.domain.text.language import load_stop_words
+from modules.llm_platform.domain.text.language import capitalises_nouns, load_stop_words
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.tokens import fold, split_words
 
@@ -53,7 +53,6 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _CHUNK = re.compile(rf"[{UNSPACED}]+|[^\W_]\S*")
 _POSSESSIVE = re.compile(r"['’]s$")
 _PUNCTUATION = "\"'“”„«»()¿¡?？.!,;:。！，；："
-_CAPITALIZES_NOUNS: Final = frozenset({"de"})
 _AND: Final = frozenset(["and", "und", "et", "y", "e", "ed", "en", "i", "и", "й", "та", "і"])
 
 
@@ -211,14 +210,14 @@ def _refers_back(question: str, primary: str) -> bool:
     has_pronoun = False
     for position, match in enumerate(_WORD.finditer(question)):
         word = fold(match.group())
-        is_polite = primary in _CAPITALIZES_NOUNS and position and match.group()[0].isupper()
+        is_polite = capitalises_nouns(primary) and position and match.group()[0].isupper()
         if word in rules.pronouns and not is_polite:
             has_pronoun = has_pronoun or before <= 1
         elif word in _AND and found:
             return has_pronoun  # what follows may refer to what was named
         elif _terms(match.group(), primary):
             found += 1
-            is_name = position and word in names and primary not in _CAPITALIZES_NOUNS
+            is_name = position and word in names and not capitalises_nouns(primary)
             before += 2 if is_name else 1
     return has_pronoun and found <= MAX_REFERRING_TERMS
 

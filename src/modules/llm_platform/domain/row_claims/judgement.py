@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.row_claims.beyond_cells import is_beyond_cells, says_more_of_rows
 from modules.llm_platform.domain.row_claims.claim import RowClaim, RowFinding, read_row_claims
 from modules.llm_platform.domain.row_claims.comparisons import compare_named_rows, compares_rows
+from modules.llm_platform.domain.row_claims.named_columns import check_named_column, names_empty_cell
 from modules.llm_platform.domain.row_claims.sets import (
     check_cell,
     check_count,
@@ -26,6 +27,7 @@ from modules.llm_platform.domain.row_claims.statements import divide, is_one_sta
 CHECKS: Final[Sequence[Callable[[RowClaim], RowFinding | None]]] = (
     check_extreme,
     check_limit,
+    check_named_column,
     check_cell,
     check_count,
     check_list,
@@ -93,4 +95,11 @@ def _compares(claim: RowClaim) -> bool:
     is_of_several = not is_one_statement(claim) or any(len(cells) > 1 for cells in claim.named_cells.values())
     joins_rows = len(claim.places) > 1 and is_of_several  # `Tom plays the viola and Ines the cello`
     is_of_some = bool(claim.named) and has_limit_or_extreme(claim)
-    return joins_rows or is_of_some or says_more_of_rows(claim) or counts_rows(claim) or compares_rows(claim)
+    return (
+        joins_rows
+        or is_of_some
+        or names_empty_cell(claim)
+        or says_more_of_rows(claim)
+        or counts_rows(claim)
+        or compares_rows(claim)
+    )

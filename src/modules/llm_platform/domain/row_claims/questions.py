@@ -17,7 +17,7 @@ from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, read_asked_limit
 from modules.llm_platform.domain.extractive.superlatives import EXTREME_OF, list_readings, read_places
 from modules.llm_platform.domain.extractive.table_values import Column
-from modules.llm_platform.domain.extractive.table_words import fold_words, load_word_list
+from modules.llm_platform.domain.extractive.table_words import add_word_parts, fold_words, load_word_list
 from modules.llm_platform.domain.extractive.tables import RowsFound, Table, list_tables
 from modules.llm_platform.domain.row_claims.all_rows import DECISIONS, decide_all_rows
 from modules.llm_platform.domain.row_claims.beyond_cells import is_beyond_cells
@@ -30,7 +30,9 @@ from modules.llm_platform.domain.row_claims.comparisons import (
 )
 from modules.llm_platform.domain.row_claims.judgement import judge_rows
 from modules.llm_platform.domain.row_claims.source_tables import SourceTable, read_source_tables
+from modules.llm_platform.domain.text.language import capitalises_nouns
 from modules.llm_platform.domain.text.negation import count_negators
+from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.tokens import fold
 
 QUESTION_MARKS: Final = ("?", "？", "؟")
@@ -56,7 +58,22 @@ def find_answering_rows(
         if (decided := decide_by_rows(question, tables)) is not None:
             return decided
     found = find_asked_rows(question, list_tables(candidates), candidates)
+    if found is not None and _has_unknown_name(question, candidates):
+        return None
     return replace(found, decision="yes") if found is not None and _asks_for_any(question, found.table) else found
+
+
+def _has_unknown_name(question: Question, candidates: Sequence[Candidate]) -> bool:
+    """Return whether the question has a name that no source has: rows that match its other words are about somebody else.
+
+    A name is a word with a capital inside the question, in languages that do not capitalise all nouns.
+    """
+    if capitalises_nouns(question.language):
+        return False
+    capitalised = [part for part in question.text.split()[1:] if part[:1].isupper() and part[1:2].islower()]
+    names = set(add_word_parts(fold_words(" ".join(capitalised)))) - load_date_words().keys()
+    numbers = [number for number, term in enumerate(question.terms) if term.word in names]
+    return any(all(number not in one.credits for one in candidates) for number in numbers)
 
 
 def _asks_for_any(question: Question, table: Table) -> bool:

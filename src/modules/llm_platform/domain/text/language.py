@@ -18,6 +18,7 @@ MAX_DETECT_CHARS = 2000  # a page's first paragraphs show its language
 DENSE_LETTER_WEIGHT = 3  # one Han, Kana, Hangul or Thai letter counts as three of an alphabet
 SCRIPT_SHARE = 0.5  # a script with this share of the letters decides alone
 QUOTED_SHARE = 0.15  # a script with this share decides unless Latin function words are found
+NOUNS_ARE_CAPITALISED = frozenset({"de", "lb"})
 MIN_LEAD = 1.3  # times the evidence of the next language
 MIN_CERTAIN_WORDS = 4  # function words of a text whose language is told to people
 MIN_EVIDENCE = 0.5  # one function word that two languages share
@@ -54,6 +55,11 @@ _LATIN_LETTERS = {
     "no": "æø",
     "sv": "å",
 }
+
+
+def capitalises_nouns(language: str) -> bool:
+    """Return whether the language of a BCP 47 tag capitalises all nouns, so that a capital does not make a word a name."""
+    return language.partition("-")[0].lower() in NOUNS_ARE_CAPITALISED
 
 
 def detect_language(text: str) -> str | None:

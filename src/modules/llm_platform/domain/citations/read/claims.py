@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.citations.read.words import LITERAL, MAX_WORDS, Word, list_words, make_word_caches
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.language import load_stop_words
+from modules.llm_platform.domain.text.language import capitalises_nouns, load_stop_words
 from modules.llm_platform.domain.text.negation import count_negators, list_denied_words
 from modules.llm_platform.domain.text.numbers import (
     ISO_DATE,
@@ -28,7 +28,6 @@ from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, 
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold, normalize
 
 COUNT_REACH: Final = 5  # the noun that a number word counts is less than this many words after it
-NOUNS_ARE_CAPITALISED: Final = frozenset({"de", "lb"})
 MAX_CLAIM_CHARS: Final = 2000  # a longer sentence is judged by its beginning
 
 _RUN = re.compile(r"\S+")
@@ -127,7 +126,7 @@ class Claim:
 
 def read_claim(text: str, language: str) -> Claim:
     """Return a sentence in this language as a claim."""
-    capitals_name = language.partition("-")[0].lower() not in NOUNS_ARE_CAPITALISED
+    capitals_name = not capitalises_nouns(language)
     return Claim(text, load_stop_words(language), capitals_name=capitals_name)
 
 
