@@ -93,6 +93,18 @@ def test_words_of_another_language_are_not_compared(sentence: str, language: str
     assert cite(f"{sentence} [1]", language=language)[0].verdict == expected
 
 
+@for_each(
+    ("sentence", "finding"),
+    [
+        ("Der Eintritt in das Museum kostet 12 Euro, und Kinder zahlen nichts.", "absent"),
+        ("Die Old Bridge von Anna Holm in Skagen ist aus dem Jahr 1940.", "contradicts"),
+    ],
+)
+def test_a_figure_contradicts_across_languages_only_beside_the_same_words(sentence: str, finding: str) -> None:
+    """A text in another language about something else has other figures, too."""
+    assert cite(f"{sentence} [1]", language="de")[0].finding == finding
+
+
 def test_may_and_march_are_months_where_they_are_names() -> None:
     """ "It may rain" names no other month than "in June"."""
     text = "Rain is likely in June on the coast and in the hills."

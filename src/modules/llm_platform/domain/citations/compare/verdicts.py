@@ -7,8 +7,8 @@ source lacks a number of the claim, or gives its act to another subject, the cla
 
 A change refutes a claim only if the source has most of its other words. "A guest of two nights pays nothing" is not refuted by
 "Guests may stay three nights; after that they pay £4": such a claim is partial at best. If the source has more of them, but not
-nearly all, the claim is refuted, and a support model that reads both may call it partial (`is_in_doubt`). Words of two languages
-cannot be compared, so there a change always refutes.
+nearly all, the claim is refuted, and a support model that reads both may call it partial (`is_in_doubt`). Between two
+languages, a change without these words is no contradiction, but no model may support the claim.
 
 The cells decide a claim about the rows of a table, such as "Ines is older than Ben" (`row_claims.judgement`). If it is not
 certain what they say, shared words do not support or refute it.
@@ -88,6 +88,7 @@ class Judgement:
             self.verdict == "unchecked"
             or self.is_verbatim
             or (self.is_refuted and not self.is_in_doubt)
+            or self.highest == "unsupported"
             or self.is_computed
             or bool(self.cells)
             or self.word_verdict is not None
@@ -208,8 +209,8 @@ def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage, language
         return Judgement("supported", round(score, 2), passage.span)
     unchanged = 0.0 if change is None else _measure_unchanged_share(claim, source, change)
     is_foreign = change is not None and unchanged < MIN_CERTAIN_SHARE and _are_foreign(claim, source, language)
-    is_refuted = unchanged >= MIN_REFUTED_SHARE or is_foreign
-    is_unsupported = is_refuted or score < limits.partial
+    is_refuted = unchanged >= MIN_REFUTED_SHARE
+    is_unsupported = is_refuted or is_foreign or score < limits.partial
     highest_score = limits.refuted if is_unsupported else limits.supported
     replacement = find_replacement(compared) if features.replaced and not change else None
     return Judgement(
@@ -219,7 +220,7 @@ def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage, language
         is_refuted=is_refuted,
         is_in_doubt=is_refuted and unchanged < MIN_CERTAIN_SHARE and not is_foreign,
         change=change if is_refuted else replacement,
-        highest="partial" if is_partial else "supported",
+        highest="unsupported" if is_foreign else "partial" if is_partial else "supported",
     )
 
 
