@@ -10,6 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from modules.llm_platform.domain.extractive.entries import (
+    EntryMarks,
+    find_entry_marks,
+    is_date,
+    split_date,
+    split_entries,
+)
+from modules.llm_platform.domain.extractive.mail_headers import find_subject
 from modules.llm_platform.domain.extractive.markup import IMAGE, strip_markup
 from modules.llm_platform.domain.markdown.outline import heading_title, read_outline
 from modules.llm_platform.domain.text.sentences import ends_sentence
@@ -38,6 +46,10 @@ _NOISE = re.compile(
 _LONE_LINK = re.compile(r"\s*\[[^\]]*\]\([^)]*\)\s*$")  # continues the paragraph around it
 _FRONT_MATTER = re.compile(r"\A---\n(?:[^\n]*\n){0,60}?---\n")
 _DEFINED = re.compile(r"\s*:\s+(\S.*)")  # the explanation of the terms in the lines above
+_RUN_IN = re.compile(
+    r"(\*\*|__)(?P<title>(?:\d{1,3}[.)] )?[^*_.\n]{2,80})(?:\.\1|\1\.)\s+(?=\S)"
+)  # `**3. Money.** The rent is …`
+_CLAUSE = re.compile(r"(?:§+|art(?:icle|ikel|\.)?|section|clause|abschnitt)\s*\d{1,3}[a-z]?[.):]?\s+", re.IGNORECASE)
 _CODE_TERM = re.compile(r"^\s*[-$@]|\w\(|[<_=\[]")
 
 
@@ -45,7 +57,8 @@ _CODE_TERM = re.compile(r"^\s*[-$@]|\w\(|[<_=\[]")
 class Block:
     """Lines that belong together.
 
-    - `heading` is the nearest heading above.
+    - `heading` is the nearest heading above, with the title at the beginning of the paragraph, if it has one.
+    - `entry` is the date of the entry of a diary or a log to which the block belongs.
     - `syntax` is the language that a fence names.
     - `term` is the term that the text explains.
     """
@@ -55,12 +68,13 @@ class Block:
     heading: str
     syntax: str = ""
     term: str = ""
+    entry: str = ""
 
 
 def read_blocks(text: str) -> Iterator[Block]:
     """Yield the blocks in order, without navigation, link definitions, images and rules."""
     text = _FRONT_MATTER.sub("", "\n".join(text.splitlines()))
-    reader = _ProseReader()
+    reader = _ProseReader(find_entry_marks(text))
     for part in read_outline(text):
         written = text[part.start : part.end]
         if part.kind == "heading":
@@ -87,8 +101,10 @@ def _read_fenced_code(written: str, heading: str) -> Block:
 class _ProseReader:
     """A state machine that joins lines to paragraphs, list items, tables and indented code."""
 
-    def __init__(self) -> None:
+    def __init__(self, entries: EntryMarks) -> None:
         self.heading = ""
+        self._entries = entries
+        self._entry = ""
         self._kind: BlockKind = "paragraph"
         self._lines: list[str] = []
         self._term = ""
@@ -111,7 +127,11 @@ class _ProseReader:
         """Yield the current block, if there is one."""
         lines, kind, term = self._lines, self._kind, self._term
         self._lines, self._kind, self._term = [], "paragraph", ""
-        if not lines or _is_navigation(kind, lines) or (kind == "table" and not is_table(lines)):
+        if kind == "paragraph" and (subject := find_subject(lines)):
+            yield self._begin_heading(subject)
+            yield Block("paragraph", "\n".join(lines), self.heading)
+            return
+        if not lines or _has_nothing_to_quote(kind, lines):
             return
         if kind == "code" and not self._announced and any(map(_is_prose, parts := _split_at_blank_lines(lines))):
             yield from self._read_indented_parts(parts)
@@ -121,13 +141,29 @@ class _ProseReader:
             kind, lines = "paragraph", lines[1:]
         is_single = kind == "paragraph" and len(lines) == 1 and not term
         if is_single and not lines[0][:TEXT_INDENT].isspace() and _reads_like_a_heading(lines[0]):
+            self._begin_heading(lines[0])
             kind = "heading"
-            self.heading = strip_markup(lines[0])
         body = _join_code(lines) if kind == "code" else "\n".join(line.strip() for line in lines)
-        if kind not in ("code", "table") and "![" in body:
-            body = IMAGE.sub("", body).strip()  # its exclamation mark would end a sentence
         self._announced = body.endswith((":", "："))
-        yield Block(kind, body, self.heading, term=term)
+        if kind in ("paragraph", "item"):
+            yield from self._read_entries(kind, lines, term)
+        else:
+            yield Block(kind, body, self.heading, entry=self._entry)
+
+    def _read_entries(self, kind: BlockKind, lines: Sequence[str], term: str) -> Iterator[Block]:
+        """Yield the text of a paragraph or a list item. Each date at the beginning of a line begins an entry."""
+        entry = self._entry if kind == "paragraph" else ""
+        for date, own in split_entries(lines) if self._entries.are_lines else [("", lines)]:
+            entry = date or entry
+            text, heading = "\n".join(line.strip() for line in own), self.heading
+            if "![" in text:
+                text = IMAGE.sub("", text).strip()  # its exclamation mark would end a sentence
+            if title := _RUN_IN.match(text):
+                heading = " · ".join(filter(None, (heading, strip_markup(title["title"]))))
+                text = text[title.end() :]
+            yield Block(kind, text, heading, term=term, entry=entry)
+        if kind == "paragraph":
+            self._entry = entry
 
     def _read_indented_parts(self, parts: Sequence[Sequence[str]]) -> Iterator[Block]:
         """Yield indented lines, a part between blank lines at a time, as prose or as code."""
@@ -139,6 +175,7 @@ class _ProseReader:
 
     def _begin_heading(self, title: str) -> Block:
         self.heading = strip_markup(title)
+        self._entry = self.heading if self._entries.are_headings and is_date(self.heading) else ""
         return Block("heading", self.heading, self.heading)
 
     def begin_section(self, title: str) -> Iterator[Block]:
@@ -152,7 +189,8 @@ class _ProseReader:
             yield from self._take_prose(line)  # the usual case, without further patterns
             return
         line = _QUOTE.sub("", line, count=1)
-        item = _ITEM.match(line)
+        is_dated = self._entries.are_lines and bool(split_date(line.lstrip()).date)
+        item = None if is_dated else _ITEM.match(line)  # `4. März: Frost` is no fourth item
         is_indented = len(line) - len(line.lstrip()) >= CODE_INDENT or line[0] == "\t"
         if is_indented and (self._kind == "code" or (self._blank and not self._in_list and not item)):
             if self._kind != "code":
@@ -213,11 +251,23 @@ def _is_prose(lines: Sequence[str]) -> bool:
     return text[:1].isupper() and ends_sentence(text)
 
 
-def _is_navigation(kind: BlockKind, lines: Sequence[str]) -> bool:
-    """Return whether all lines are short and none ends a sentence: menus, breadcrumbs, addresses."""
-    if kind != "paragraph" or len(lines) < NAVIGATION_LINES:
-        return False
-    return all(len(line) < NAVIGATION_LINE_CHARS and not ends_sentence(line) for line in lines)
+def _is_navigation(lines: Sequence[str]) -> bool:
+    """Return whether all lines of a paragraph are short and none ends a sentence: menus, breadcrumbs, addresses."""
+    return len(lines) >= NAVIGATION_LINES and all(
+        len(line) < NAVIGATION_LINE_CHARS and not ends_sentence(line) for line in lines
+    )
+
+
+def _has_nothing_to_quote(kind: BlockKind, lines: Sequence[str]) -> bool:
+    """Return whether lines are a menu, a salutation, or the bars of something that is no table."""
+    if kind == "table":
+        return not is_table(lines)
+    return kind == "paragraph" and (_is_salutation(lines) or _is_navigation(lines))
+
+
+def _is_salutation(lines: Sequence[str]) -> bool:
+    """Return whether a paragraph is one short line with a comma at its end: `Dear Nesta,`"""
+    return len(lines) == 1 and lines[0].rstrip().endswith(",") and len(lines[0].split()) <= MAX_HEADING_WORDS
 
 
 def _begins_with_heading(lines: Sequence[str]) -> bool:
@@ -228,7 +278,7 @@ def _begins_with_heading(lines: Sequence[str]) -> bool:
     """
     if len(lines) < 2 or not lines[1][:1].isupper() or not _reads_like_a_heading(lines[0]):
         return False
-    first = lines[0].strip()
+    first = _CLAUSE.sub("", lines[0].strip())
     room = max(map(len, lines)) - len(lines[0].rstrip()) - 1
     says_nothing = (
         first[:1].isupper() and first[-1:].isalnum() and not any(map(str.isdecimal, first)) and ":" not in first

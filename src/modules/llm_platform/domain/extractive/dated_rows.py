@@ -1,4 +1,4 @@
-"""Rows of a table that have the day or the month of a question: `Who opens the café on 4 June?`
+"""Rows of a table, and entries of a diary, that have the day or the month of a question: `Who opens the café on 4 June?`
 
 The answer is all rows of that day or, if its other words name some of these, the rows that have most of them. Only the document
 that contains most words of the question can answer: if it lacks the day, rows of the day in other documents are about something
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.limits import read_limits
-from modules.llm_platform.domain.extractive.quantities import YEARS, Day, find_asked_day
+from modules.llm_platform.domain.extractive.quantities import YEARS, Day, find_asked_day, find_day
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_text import find_tables
@@ -32,6 +32,8 @@ from modules.llm_platform.domain.text.numbers import ALSO_VERBS, load_date_words
 
 MIN_KNOWN: Final = 0.5  # the share of the words beside the day that the document must have
 MONTH: Final = 99  # what the last day of a month has more than the first one, at most
+MIN_ENTRIES: Final = 3  # dates of a diary
+MAX_ENTRY_SENTENCES: Final = 6
 WHOLE_YEAR: Final = YEARS - 1  # what the last day of a year has more than the first one
 
 
@@ -90,7 +92,46 @@ def leave_out_other_days(question: Question, candidates: Sequence[Candidate]) ->
     for rows in group_rows(candidates):
         table = Table(rows[0].sentence.columns, [row.sentence.row for row in rows])
         others |= {id(rows[place]) for place in _list_other_days(table, asked.day)}
+    for entries in _group_entries(candidates):
+        others |= {id(one) for one in entries if not _is_of_day(one, asked.day)}
     return [one for one in candidates if id(one) not in others]
+
+
+def find_dated_entry(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the sentences of the diary entry that has the day of the question, at most MAX_ENTRY_SENTENCES.
+
+    They are empty if it is not certain which entry is meant. `candidates` are the sentences of all sources.
+    """
+    asked = _read(question)
+    if asked is None or asked.day.first != asked.day.last:
+        return []
+    known = _list_known_words(asked.words, candidates)
+    most = max(map(len, known.values()), default=0)
+    if most < MIN_KNOWN * len(asked.words):
+        return []
+    entries = [[one for one in group if _is_of_day(one, asked.day)] for group in _group_entries(candidates)]
+    found = [entry for entry in entries if entry and len(known[entry[0].source.index]) == most]
+    if len(found) != 1 or len({one.sentence.entry for one in found[0]}) != 1:
+        return []
+    return found[0][:MAX_ENTRY_SENTENCES]
+
+
+def _group_entries(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Return the sentences of dated entries, those of each source together. A source with one date is no diary."""
+    by_source: dict[int, list[Candidate]] = {}
+    for one in candidates:
+        if one.sentence.entry:
+            by_source.setdefault(one.rank, []).append(one)
+    return [group for group in by_source.values() if len({one.sentence.entry for one in group}) >= MIN_ENTRIES]
+
+
+def _is_of_day(candidate: Candidate, day: Day) -> bool:
+    """Return whether the entry of a sentence has the day, or a day of the month. A date that cannot be read has none."""
+    try:
+        written = find_day(candidate.sentence.entry.casefold())
+    except ValueError:
+        return False
+    return written is not None and _overlaps(written.first, written.last, day)
 
 
 def cut_other_days(question: Question, text: str, title: str) -> str:

@@ -82,7 +82,9 @@ def describe_sentence(candidate: Candidate, question: Question) -> str:
         cells = pick_asked_cells(question, candidate)
         said = "; ".join(f"{column}: {cell}" if column else cell for column, cell in cells)
     before = sentence.before.text[-MAX_BEFORE_CHARS:] if sentence.before else ""
-    around = dict.fromkeys(filter(None, (candidate.source.title, sentence.heading, sentence.intro, before)))
+    around = dict.fromkeys(
+        filter(None, (candidate.source.title, sentence.heading, sentence.entry, sentence.intro, before))
+    )
     return f"{said} ({' · '.join(around)})" if around else said
 
 

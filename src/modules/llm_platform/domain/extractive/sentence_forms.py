@@ -39,7 +39,7 @@ class SentenceForm:
     - `refers_back` is True if the first words refer to the sentence before.
     - `is_alone` is True if the sentence is the whole text of its source, such as a bare answer.
     - `is_usable` is True if the sentence has a beginning and is neither too short nor too long.
-    - `context` has the heading, the defined term, the introduction and the column names.
+    - `context` has the heading, the defined term, the introduction, the date of the entry and the column names.
     """
 
     sentence: Sentence
@@ -101,7 +101,7 @@ class SourceSentences:
             refers_back=refers_back,
             is_alone=is_alone,
             is_usable=is_long_enough and len(words) <= MAX_WORDS and not self._lacks_beginning(sentence, words),
-            context=(sentence.heading, sentence.term, sentence.intro, *sentence.columns),
+            context=(sentence.heading, sentence.term, sentence.intro, sentence.entry, *sentence.columns),
         )
 
     def _lacks_beginning(self, sentence: Sentence, words: Sequence[str]) -> bool:
@@ -113,8 +113,11 @@ class SourceSentences:
 def _choose_lead(sentence: Sentence, language: str) -> str:
     """Return the text to show before a sentence, so that it can be understood; empty if it needs none.
 
-    The lead is the term that the sentence explains, or the introduction or heading above a list item.
+    The lead is the date of the entry that the sentence begins, the term that it explains, or the introduction or heading above a
+    list item.
     """
+    if sentence.entry and not sentence.before:
+        return sentence.entry
     if sentence.term:
         return "" if is_question(sentence.term) else sentence.term
     if not sentence.is_item or sentence.row or sentence.is_announcement or sentence.before:

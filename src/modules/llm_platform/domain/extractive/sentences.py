@@ -42,6 +42,7 @@ class Sentence:
       paragraph; only the last sentence has it.
     - `is_complete` is False if a part of the sentence is missing.
     - `term` is the term that the sentence explains in a definition list.
+    - `entry` is the date of the entry of a diary or a log to which the sentence belongs.
     - `intro` is the paragraph that ends in a colon above the list of the sentence.
     - `row` has the cells of a table row. `columns` has the column names, for a row and for the announcement of a table.
       `has_all_rows` is False if another row of the table is too long to be read, so that the rows cannot be compared.
@@ -57,6 +58,7 @@ class Sentence:
     after: Sequence[Block] = ()
     term: str = ""
     intro: str = ""
+    entry: str = ""
     row: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     has_all_rows: bool = True
@@ -146,7 +148,7 @@ def _read_prose(blocks: Sequence[Block], number: int, language: str) -> Iterator
             continue
         ended = ends_sentence(shown)
         is_complete = not cut and (ended or item or len(blocks) == 1)
-        before = Sentence(shown, 0, block.heading, item, is_complete, before, intro=intro)
+        before = Sentence(shown, 0, block.heading, item, is_complete, before, intro=intro, entry=block.entry)
         if nth == 1:
             before.term = block.term
             before.above = blocks[number - 1] if number and blocks[number - 1].kind == "code" else None

@@ -9,7 +9,8 @@ from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_l
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
-from modules.llm_platform.domain.extractive.dated_rows import leave_out_other_days
+from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.dated_rows import find_dated_entry, leave_out_other_days
 from modules.llm_platform.domain.extractive.described_rows import leave_out_rows
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.named_rows import (
@@ -18,7 +19,7 @@ from modules.llm_platform.domain.extractive.named_rows import (
     find_named_rows,
     group_named_rows,
 )
-from modules.llm_platform.domain.extractive.question import read_question_as_written
+from modules.llm_platform.domain.extractive.question import Question, read_question_as_written
 from modules.llm_platform.domain.extractive.question_parts import list_open_parts
 from modules.llm_platform.domain.extractive.reading import ReadingResult
 from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_quotes, render_rows
@@ -31,7 +32,7 @@ from modules.llm_platform.domain.row_claims.questions import find_answering_rows
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-RULES_VERSION = "25"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "26"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 NO_MARKERS: Final = str.maketrans("[]", "()")
 
@@ -82,8 +83,7 @@ class ExtractiveSynthesizer(ISynthesizer):
             return self._make_synthesis(render_rows(rows, messages), messages)
         if is_answered:
             return self._quote(evidence, messages)
-        found = find_opening(question, selection.candidates) or find_named_rows(question, selection.candidates)
-        if found:
+        if found := _find_named_passage(question, selection.candidates):
             named = replace(selection, chosen=found)
             return self._make_synthesis(await _run(request, lambda: _write_quotes(request, named, [])), messages)
         return await self._quote_sentences(request, selection, evidence)
@@ -123,6 +123,15 @@ class ExtractiveSynthesizer(ISynthesizer):
 
     def _make_synthesis(self, text: str, messages: Messages) -> Synthesis:
         return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))
+
+
+def _find_named_passage(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return what the question names: the beginning of a document, rows of a table, or the entry of a day."""
+    return (
+        find_opening(question, candidates)
+        or find_named_rows(question, candidates)
+        or find_dated_entry(question, candidates)
+    )
 
 
 def _group_named_rows(selection: Selection) -> list[NamedRows]:

@@ -1,0 +1,112 @@
+"""Read the date at the beginning of an entry of a diary or a log: `Tue 4 July. The tool store was broken into.`
+
+The date belongs to all sentences of the entry, and alone it says nothing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.extractive.quantities import MONTHS
+from modules.llm_platform.domain.text.numbers import load_date_words
+from modules.llm_platform.domain.text.sentences import ends_sentence
+
+MIN_DATES: Final = 3  # of a diary: a letter or a list may have fewer
+MAX_DATE_CHARS: Final = 60
+WEEKDAY_LETTERS: Final = (2, 3, 4)  # of short names: `Sa`, `Sat`, `Tues`
+MONTH_LETTERS: Final = (3, 4)
+_DATE: Final = (
+    r"(?:\*\*|__)?(?:(?:{weekdays})\b[.,]{{0,2}} )?(?:(?:the|le|el|il) )?"
+    r"(?:(?P<numeric>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?P<sign>[./])\d{{1,2}}(?P=sign)(?:\d{{4}}|\d\d))"
+    r"|\d{{1,2}}\.\d{{1,2}}\.|\d{{1,2}}(?:\.|st|nd|rd|th|er)? (?:(?:of|de) )?(?:{months})\b{dot}(?:,? (?:de )?\d{{4}})?"
+    r"|(?:{months})\b\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?)(?!\d)(?:\*\*|__)?"
+)
+_DOT: Final = r"(?:\.(?=[:,]| \d{4}))?"  # of a short name; any other full stop ends the date
+_SEPARATOR: Final = re.compile(r"(?:[.:]|\s[-–—]|[–—])(?:\*\*|__)?(?:\s+|\Z)|\s*\Z")
+_MARKS: Final = "*_.: "
+
+
+class DatedText(NamedTuple):
+    """The date at the beginning of a line, empty if there is none, and the rest of the line."""
+
+    date: str
+    text: str
+
+
+class EntryMarks(NamedTuple):
+    """How the entries of a text begin: with a line that has a date before its text, or with a date as a heading."""
+
+    are_lines: bool
+    are_headings: bool
+
+
+@cache
+def _compile_date() -> str:
+    """Return the pattern of a date at the beginning of a line."""
+    numbers = {word: number for word, number in load_date_words().items() if word.isalpha()}
+    months = _add_short_names((word for word, number in numbers.items() if number < MONTHS), MONTH_LETTERS)
+    weekdays = _add_short_names((word for word, number in numbers.items() if number >= MONTHS), WEEKDAY_LETTERS)
+    return _DATE.format(weekdays=weekdays, months=months, dot=_DOT)
+
+
+def _add_short_names(names: Iterable[str], letters: Sequence[int]) -> str:
+    """Return a pattern of these names and their first letters, the longest first."""
+    found = {part for name in names for part in (name, *(name[:count] for count in letters))}
+    return "|".join(sorted(found, key=len, reverse=True))
+
+
+@cache
+def _compile_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of a date, and of a line of a text that begins with one, also as a heading or a list item."""
+    date = _compile_date()
+    line = rf"^(?:(?:[-*+•]|#{{1,6}}) )?(?P<line>{date}[^\n]*)"
+    return re.compile(date, re.IGNORECASE), re.compile(line, re.IGNORECASE | re.MULTILINE)
+
+
+def find_entry_marks(text: str) -> EntryMarks:
+    """Return whether a text is a diary: MIN_DATES different dates begin its lines, or are lines of their own."""
+    dated = [one for found in _compile_patterns()[1].finditer(text) if (one := split_date(found["line"])).date]
+    lines, headings = {one.date for one in dated if one.text}, {one.date for one in dated if not one.text}
+    return EntryMarks(len(lines) >= MIN_DATES, len(headings) >= MIN_DATES)
+
+
+def split_date(line: str) -> DatedText:
+    """Split the date off a line that begins with one, and with a full stop, a colon or a dash after it.
+
+    A date in figures with its year needs none of them: `2026-03-14 Oil changed`.
+    """
+    found = _compile_patterns()[0].match(line[:MAX_DATE_CHARS])
+    if found is None:
+        return DatedText("", line)
+    separator = _SEPARATOR.match(line, found.end())
+    if separator is None and not (found["numeric"] and line[found.end() : found.end() + 1].isspace()):
+        return DatedText("", line)
+    end = separator.end() if separator else found.end()
+    return DatedText(found[0].strip(_MARKS), line[end:].lstrip())
+
+
+def is_date(heading: str) -> bool:
+    """Return whether a heading is a date and nothing else."""
+    dated = split_date(heading)
+    return bool(dated.date) and not dated.text
+
+
+def split_entries(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the entries of a paragraph, each with its date and its lines without the date.
+
+    Lines before the first date have none. A date within a wrapped sentence begins no entry.
+    """
+    date, own = "", list[str]()
+    may_begin = True
+    for line in lines:
+        dated = split_date(line.strip()) if may_begin else DatedText("", line)
+        if dated.date:
+            if own:
+                yield date, own
+            date, own = dated.date, [dated.text] * bool(dated.text)
+        else:
+            own.append(line)
+        may_begin = bool(dated.date) or ends_sentence(line)
+    if own:
+        yield date, own

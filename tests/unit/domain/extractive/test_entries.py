@@ -1,0 +1,159 @@
+"""What stands before a text belongs to it: the date of a diary entry, the subject of a message, the title of a clause."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.extractive.blocks import Block, read_blocks
+from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
+from modules.llm_platform.domain.extractive.dated_rows import find_dated_entry, leave_out_other_days
+from modules.llm_platform.domain.extractive.entries import split_date
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.sentences import read_source_blocks
+
+DIARY = """# Garden diary 2023
+
+Sat 4 March. First proper day out. Put plastic over the parsnip bed.
+
+Sun 12 March. Rained all day. Sorted the seed packets.
+
+The wren came back in the evening.
+
+Sat 18 March. Shallots in, forty of them.
+"""
+LOG = """Heizung im Vereinsheim:
+4. März: Pumpe laut. Entlüftet.
+12. März: Thermostat getauscht.
+18. März: alles in Ordnung.
+"""
+MAIL = """From: Yusuf Demir
+To: All members
+Date: 2 October 2023
+Subject: Re: Turning off the water
+
+Dear all,
+
+The standpipes will be off from 30 October.
+"""
+
+
+@for_each(
+    ("line", "date", "text"),
+    [
+        ("Sat 4 March. First day", "Sat 4 March", "First day"),
+        ("**Tue 4 July.** Broken into", "Tue 4 July", "Broken into"),
+        ("Samedi 4 mars : gel", "", "Samedi 4 mars : gel"),
+        ("Samedi 4 mars – gel", "Samedi 4 mars", "gel"),
+        ("Sa., 4.3.: Kartoffeln", "Sa., 4.3", "Kartoffeln"),
+        ("March 4, 2023: rain", "March 4, 2023", "rain"),
+        ("04.03.2023 Ölwechsel", "04.03.2023", "Ölwechsel"),
+        ("2026-03-14 Oil changed", "2026-03-14", "Oil changed"),
+        ("4 March was cold.", "", "4 March was cold."),
+        ("4 March, the committee met.", "", "4 March, the committee met."),
+        ("1. May be cold", "", "1. May be cold"),
+    ],
+)
+def test_a_date_before_a_text_is_split_off(line: str, date: str, text: str) -> None:
+    """A full stop, a colon or a dash follows it, unless it has figures only and a year."""
+    assert split_date(line) == (date, text)
+
+
+def read_texts(text: str) -> list[Block]:
+    return [block for block in read_blocks(text) if block.kind != "heading"]
+
+
+def test_a_date_belongs_to_all_sentences_of_its_entry() -> None:
+    assert [(block.entry, block.text) for block in read_texts(DIARY)] == [
+        ("Sat 4 March", "First proper day out. Put plastic over the parsnip bed."),
+        ("Sun 12 March", "Rained all day. Sorted the seed packets."),
+        ("Sun 12 March", "The wren came back in the evening."),
+        ("Sat 18 March", "Shallots in, forty of them."),
+    ]
+
+
+def test_each_line_of_a_log_is_an_entry() -> None:
+    """`4. März` is no fourth item of a list."""
+    assert [(block.entry, block.text) for block in read_texts(LOG)] == [
+        ("", "Heizung im Vereinsheim:"),
+        ("4. März", "Pumpe laut. Entlüftet."),
+        ("12. März", "Thermostat getauscht."),
+        ("18. März", "alles in Ordnung."),
+    ]
+
+
+def test_a_date_as_a_heading_begins_an_entry() -> None:
+    text = "## 4 March\n\nRain.\n\n## 12 March\n\nSun.\n\n## 18 March\n\nWind.\n\n## Notes\n\nNone."
+    assert [block.entry for block in read_texts(text)] == ["4 March", "12 March", "18 March", ""]
+
+
+def test_the_date_of_a_letter_is_no_entry() -> None:
+    text = "4 March 2023\n\nWe met on Monday.\n\n5 May: the fair.\n\nPlease come."
+    assert [(block.entry, block.text) for block in read_texts(text)][1:] == [
+        ("", "5 May: the fair."),
+        ("", "Please come."),
+    ]
+
+
+def test_the_subject_of_a_message_is_the_heading_of_its_text() -> None:
+    """A salutation is neither a heading nor a sentence."""
+    assert [(block.heading, block.text.split()[0]) for block in read_texts(MAIL)] == [
+        ("Turning off the water", "From:"),
+        ("Turning off the water", "The"),
+    ]
+
+
+@for_each(
+    ("text", "heading", "first"),
+    [
+        ("# Minutes\n\n**3. Rent.** A plot costs £46.", "Minutes · 3. Rent", "A plot"),
+        ("# Minutes\n\n**Rent**. A plot costs £46.", "Minutes · Rent", "A plot"),
+        ("# Minutes\n\n**Club of Lindach e. V.** Monday.", "Minutes", "**Club of"),
+        ("§ 3 Arbeitszeit\nDie Arbeitszeit beträgt 36 Stunden.", "§ 3 Arbeitszeit", "Die Arbeitszeit"),
+        ("Section 2 Notice\nThe tenant gives notice in writing.", "Section 2 Notice", "The tenant"),
+    ],
+)
+def test_the_title_of_a_paragraph_is_its_heading(text: str, heading: str, first: str) -> None:
+    (block,) = read_texts(text)
+    assert block.heading == heading
+    assert block.text.startswith(first)
+
+
+def read_all(question: str, *texts: str) -> list[Candidate]:
+    sources = [
+        Source(index=number, title=f"diary {number}", url=f"doc:{number}.md", text=text, text_kind="document")
+        for number, text in enumerate(texts, 1)
+    ]
+    return find_candidates(read_question(question, "en"), sources, [read_source_blocks(text) for text in texts])
+
+
+@for_each(
+    ("question", "diaries", "sentences"),
+    [
+        (
+            "What happened in the garden on 12 March?",
+            1,
+            ["Rained all day.", "Sorted the seed packets.", "The wren came back in the evening."],
+        ),
+        ("What happened in the garden on 13 March?", 1, []),
+        ("What happened in the garden in March?", 1, []),
+        ("What happened in the garden on 12 March?", 2, []),
+    ],
+)
+def test_a_question_about_a_day_is_answered_by_its_entry(question: str, diaries: int, sentences: list[str]) -> None:
+    """The second paragraph of an entry belongs to it. If two diaries have the day, it is uncertain which one is meant."""
+    candidates = read_all(question, *[DIARY] * diaries)
+    found = find_dated_entry(read_question(question, "en"), candidates)
+    assert [one.sentence.text for one in found] == sentences
+
+
+def test_entries_of_other_days_are_left_out() -> None:
+    question = "What did the wren do on 12 March?"
+    kept = leave_out_other_days(read_question(question, "en"), read_all(question, DIARY))
+    assert {one.sentence.entry for one in kept} == {"Sun 12 March"}
+
+
+def test_the_first_sentence_of_an_entry_is_shown_with_its_date() -> None:
+    shown = [one.form.shown for one in read_all("When did the shallots go in?", DIARY)]
+    assert shown[-1] == "Sat 18 March: Shallots in, forty of them."
+    assert "The wren came back in the evening." not in shown
