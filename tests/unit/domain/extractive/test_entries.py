@@ -27,15 +27,6 @@ LOG = """Heizung im Vereinsheim:
 12. März: Thermostat getauscht.
 18. März: alles in Ordnung.
 """
-MAIL = """From: Yusuf Demir
-To: All members
-Date: 2 October 2023
-Subject: Re: Turning off the water
-
-Dear all,
-
-The standpipes will be off from 30 October.
-"""
 
 
 @for_each(
@@ -95,12 +86,27 @@ def test_the_date_of_a_letter_is_no_entry() -> None:
     ]
 
 
-def test_the_subject_of_a_message_is_the_heading_of_its_text() -> None:
+@for_each(
+    ("header", "heading"),
+    [
+        (
+            "From: Yusuf Demir\nTo: All members\nDate: 2 October 2023\nSubject: Re: The water",
+            "The water · Yusuf Demir · 2 October 2023",
+        ),
+        ("De : Colette Vasseur\nDate : 27 août 2023", "Colette Vasseur · 27 août 2023"),
+        ("Betreff: Angebot Nr. 318", "Angebot Nr. 318"),
+    ],
+)
+def test_the_header_of_a_message_is_the_heading_of_its_text(header: str, heading: str) -> None:
     """A salutation is neither a heading nor a sentence."""
-    assert [(block.heading, block.text.split()[0]) for block in read_texts(MAIL)] == [
-        ("Turning off the water", "From:"),
-        ("Turning off the water", "The"),
-    ]
+    (block,) = read_texts(f"{header}\n\nDear all,\n\nThe standpipes will be off from 30 October.")
+    assert (block.heading, block.text) == (heading, "The standpipes will be off from 30 October.")
+
+
+@for_each("line", ["From: Leeds", "Date: unknown", "To: be done"])
+def test_one_field_without_a_subject_is_no_header(line: str) -> None:
+    text = f"# Trip\n\n{line}\n\nThe bus leaves at nine."
+    assert [block.heading for block in read_blocks(text) if block.text.startswith("The bus")] in (["Trip"], [line])
 
 
 @for_each(

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.extractive.entries import (
     split_date,
     split_entries,
 )
-from modules.llm_platform.domain.extractive.mail_headers import find_subject
+from modules.llm_platform.domain.extractive.mail_headers import find_message_heading
 from modules.llm_platform.domain.extractive.markup import IMAGE, strip_markup
 from modules.llm_platform.domain.markdown.outline import heading_title, read_outline
 from modules.llm_platform.domain.text.sentences import ends_sentence
@@ -127,9 +127,8 @@ class _ProseReader:
         """Yield the current block, if there is one."""
         lines, kind, term = self._lines, self._kind, self._term
         self._lines, self._kind, self._term = [], "paragraph", ""
-        if kind == "paragraph" and (subject := find_subject(lines)):
-            yield self._begin_heading(subject)
-            yield Block("paragraph", "\n".join(lines), self.heading)
+        if kind == "paragraph" and (of_message := find_message_heading(lines)):
+            yield self._begin_heading(of_message)
             return
         if not lines or _has_nothing_to_quote(kind, lines):
             return
@@ -189,8 +188,9 @@ class _ProseReader:
             yield from self._take_prose(line)  # the usual case, without further patterns
             return
         line = _QUOTE.sub("", line, count=1)
-        is_dated = self._entries.are_lines and bool(split_date(line.lstrip()).date)
-        item = None if is_dated else _ITEM.match(line)  # `4. März: Frost` is no fourth item
+        item = _ITEM.match(line)
+        if item and self._entries.are_lines and line.lstrip()[0].isdigit() and split_date(line.lstrip()).date:
+            item = None  # `4. März: Frost` is no fourth item
         is_indented = len(line) - len(line.lstrip()) >= CODE_INDENT or line[0] == "\t"
         if is_indented and (self._kind == "code" or (self._blank and not self._in_list and not item)):
             if self._kind != "code":

@@ -4,30 +4,31 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+MIN_FIELDS: Final = 2
 _FIELD: Final = re.compile(r"([^\W\d_]{1,9})[ \u00a0]?:\s+(\S.*)")
 _REPLY: Final = re.compile(r"(?:(?:re|fwd?|aw|wg|tr|rv)\s?:\s*)+", re.IGNORECASE)
-_SUBJECTS: Final = frozenset(
-    ("subject", "betreff", "betrifft", "objet", "asunto", "oggetto", "assunto", "onderwerp", "temat", "тема")
-)
-_FIELDS: Final = _SUBJECTS | frozenset(
-    word
-    for words in (
-        "from to cc date sent",
-        "von an datum gesendet",
-        "de à a envoyé",
-        "para fecha enviado",
-        "da data inviato",
-        "aan verzonden od do",
-    )
-    for word in words.split()
-)
+_KINDS: Final = {
+    "subject": "subject betreff betrifft objet asunto oggetto assunto onderwerp temat тема",
+    "sender": "from von de da van od от",
+    "date": "date sent datum gesendet envoyé fecha enviado data inviato verzonden дата",
+    "other": "to cc bcc an kopie à a para cco aan do кому",
+}
+_KIND_OF: Final = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 
 
-def find_subject(lines: Sequence[str]) -> str:
-    """Return the subject of a message if the lines are its header, without `Re:`; empty for other lines."""
-    fields = [_FIELD.match(line.strip()) for line in lines]
-    names = [found[1].casefold() for found in fields if found is not None]
-    if not names or len(names) < len(lines) or not _FIELDS.issuperset(names):
+def find_message_heading(lines: Sequence[str]) -> str:
+    """Return the subject, the sender and the date of a message, if these lines are its header; empty for other lines.
+
+    One line is a header only if it has the subject.
+    """
+    found: dict[str, str] = {}
+    for line in lines:
+        field = _FIELD.match(line.strip())
+        kind = _KIND_OF.get(field[1].casefold()) if field else None
+        if field is None or kind is None:
+            return ""
+        found.setdefault(kind, field[2].strip())
+    if len(lines) < MIN_FIELDS and "subject" not in found:
         return ""
-    subjects = [found[2] for found in fields if found is not None and found[1].casefold() in _SUBJECTS]
-    return _REPLY.sub("", subjects[0], count=1).strip() if subjects else ""
+    subject = _REPLY.sub("", found.get("subject", ""), count=1)
+    return " · ".join(filter(None, (subject, found.get("sender"), found.get("date"))))
