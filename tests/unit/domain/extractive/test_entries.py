@@ -117,12 +117,26 @@ def test_one_field_without_a_subject_is_no_header(line: str) -> None:
         ("# Minutes\n\n**Club of Lindach e. V.** Monday.", "Minutes", "**Club of"),
         ("§ 3 Arbeitszeit\nDie Arbeitszeit beträgt 36 Stunden.", "§ 3 Arbeitszeit", "Die Arbeitszeit"),
         ("Section 2 Notice\nThe tenant gives notice in writing.", "Section 2 Notice", "The tenant"),
+        ("2. Rent\n2.1 The rent is fixed each year.", "Rent", "The rent"),
+        ("2.1 The rent is fixed each year.", "", "The rent"),
+        ("It costs more than\n2.5 Million euros.", "", "It costs"),
     ],
 )
 def test_the_title_of_a_paragraph_is_its_heading(text: str, heading: str, first: str) -> None:
     (block,) = read_texts(text)
     assert block.heading == heading
     assert block.text.startswith(first)
+
+
+def test_each_numbered_clause_is_a_paragraph_below_the_title_of_its_section() -> None:
+    term = "1. Term\n1.1 The lease begins on 1 May.\n1.2 It ends after a year."
+    text = f"LEASE\n\n{term}\n\n2. Rent\n2.1 The rent is £300.\na) in cash"
+    assert [(block.kind, block.heading, block.text) for block in read_texts(text)] == [
+        ("paragraph", "Term", "The lease begins on 1 May."),
+        ("paragraph", "Term", "It ends after a year."),
+        ("paragraph", "Rent", "The rent is £300."),
+        ("item", "Rent", "in cash"),
+    ]
 
 
 def read_all(question: str, *texts: str) -> list[Candidate]:
@@ -141,6 +155,8 @@ def read_all(question: str, *texts: str) -> list[Candidate]:
             1,
             ["Rained all day.", "Sorted the seed packets.", "The wren came back in the evening."],
         ),
+        ("diary entry for march 18th", 1, ["Shallots in, forty of them."]),
+        ("What did the choir sing in church on 18 March?", 1, []),
         ("What happened in the garden on 13 March?", 1, []),
         ("What happened in the garden in March?", 1, []),
         ("What happened in the garden on 12 March?", 2, []),

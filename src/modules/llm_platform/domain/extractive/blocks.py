@@ -33,7 +33,8 @@ TEXT_INDENT = 3  # columns; manuals indent the text below a heading at least thi
 MAX_TERM_LINES = 6  # terms that share one explanation
 MAX_MARKED_LINE_CHARS = 2000  # a longer line is always prose
 
-_ITEM = re.compile(r"(\s*)(?:[-*+•·‣▪]|\(?\d{1,3}[.)])\s+(\S.*)")
+_ITEM = re.compile(r"(\s*)(?:[-*+•·‣▪]|\(?\d{1,3}[.)]|\(?[a-z]\))\s+(\S.*)")
+_NUMBERED_CLAUSE = re.compile(r"\s*\d{1,2}(?:\.\d{1,2}){1,2}\.?\s+(\S.*)")  # `2.1 The rent is …`
 _TABLE = re.compile(r"\s*\|.*\||.*\s\|\s.*\s\|\s")
 _TABLE_RULE = re.compile(r"\s*(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)+(?:\|\s*)?$")
 _RULE = re.compile(r"[\s|:+=*_-]{3,}$")
@@ -183,11 +184,14 @@ class _ProseReader:
         yield self._begin_heading(title)
 
     def _take_text(self, line: str) -> Iterator[Block]:
-        looks_plain = line[0].isalpha() and "|" not in line and not line.startswith("http")
+        looks_plain = line[0].isalpha() and line[1:2] != ")" and "|" not in line and not line.startswith("http")
         if looks_plain or len(line) > MAX_MARKED_LINE_CHARS:
             yield from self._take_prose(line)  # the usual case, without further patterns
             return
         line = _QUOTE.sub("", line, count=1)
+        if (clause := _NUMBERED_CLAUSE.match(line)) and self._may_begin_clause(clause[1]):
+            yield from self._begin_clause(clause[1])
+            return
         item = _ITEM.match(line)
         if item and self._entries.are_lines and line.lstrip()[0].isdigit() and split_date(line.lstrip()).date:
             item = None  # `4. März: Frost` is no fourth item
@@ -210,6 +214,24 @@ class _ProseReader:
             self._lines.append(item.group(2))
         else:
             yield from self._take_prose(line)
+
+    def _may_begin_clause(self, text: str) -> bool:
+        """Return whether a line with a number such as 2.1 begins a clause. A wrapped sentence may have `2.5 million` there."""
+        is_free = not self._lines or ends_sentence(self._lines[-1]) or self._has_title_only
+        return text[0].isupper() and self._kind in ("paragraph", "item") and is_free
+
+    @property
+    def _has_title_only(self) -> bool:
+        """True if the text so far is the title of a section with a number: `2. Rent`."""
+        return self._kind == "item" and len(self._lines) == 1 and _reads_like_a_heading(self._lines[0])
+
+    def _begin_clause(self, text: str) -> Iterator[Block]:
+        """Begin a paragraph, below the title of its section if that is right above."""
+        if self._has_title_only:
+            yield from self.begin_section(self._lines.pop())
+        else:
+            yield from self.close()
+        self._lines.append(text)
 
     def _take_prose(self, line: str) -> Iterator[Block]:
         if self._kind in ("code", "table"):

@@ -105,9 +105,10 @@ def find_dated_entry(question: Question, candidates: Sequence[Candidate]) -> lis
     asked = _read(question)
     if asked is None or asked.day.first != asked.day.last:
         return []
-    known = _list_known_words(asked.words, candidates)
+    words = [word for word in asked.words if word not in load_word_list("of_diaries")]
+    known = _list_known_words(words, candidates)
     most = max(map(len, known.values()), default=0)
-    if most < MIN_KNOWN * len(asked.words):
+    if most < MIN_KNOWN * len(words):
         return []
     entries = [[one for one in group if _is_of_day(one, asked.day)] for group in _group_entries(candidates)]
     found = [entry for entry in entries if entry and len(known[entry[0].source.index]) == most]
