@@ -180,7 +180,20 @@ def _judge_cell(cell: Claim, with_heads: Claim, source: SourceText, language: st
     return judgement
 
 
-def _judge_claim(claim: Claim, source: SourceText, language: str) -> Judgement:
+def score_support(claim: Claim, source: SourceText, language: str, least: float) -> float:
+    """Return the score of a claim that `judge` calls supported; 0 for other verdicts and for scores below `least`.
+
+    This is faster than `judge`: most sources score below `least`, and their facts are not compared. A source without a word of
+    the claim scores 0, even if the cells of its tables confirm the claim.
+    """
+    if not any(source.find_sentences(word.key) for word in claim.words if word.is_content):
+        return 0.0
+    judgement = _judge_claim(claim, source, language, least=least)
+    return judgement.score if judgement.verdict == "supported" else 0.0
+
+
+def _judge_claim(claim: Claim, source: SourceText, language: str, *, least: float = 0.0) -> Judgement:
+    """Return the judgement on a claim without cells. With a score below `least`, it is only known not to be supported."""
     if not source.text.strip():
         return Judgement("unchecked", 0.0)
     passage = source.find_best_passage(claim)
@@ -191,7 +204,7 @@ def _judge_claim(claim: Claim, source: SourceText, language: str) -> Judgement:
         return _judge_by_rows(rows.claim, rows.finding, source)
     if passage is None:
         return _spare_foreign_claim(claim, source, language, Judgement("unsupported", 0.0))
-    judgement = _judge_by_facts(claim, source, passage, language)
+    judgement = _judge_by_facts(claim, source, passage, language, least=least)
     if rows.is_open:
         return _leave_open(judgement)
     if judgement.verdict != "supported" and passage.known < MIN_SAME_LANGUAGE_SHARE:
@@ -199,10 +212,12 @@ def _judge_claim(claim: Claim, source: SourceText, language: str) -> Judgement:
     return judgement
 
 
-def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage, language: str) -> Judgement:
+def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage, language: str, *, least: float) -> Judgement:
     compared, limits = Comparison(claim, source, passage), read_weights()
     features = compute_features(compared)
     score = compute_probability(features)
+    if round(score, 2) < least:
+        return Judgement("unsupported", 0.0)
     change = find_change(compared)
     is_partial = change is not None or is_partial_at_best(compared)
     if score >= limits.supported and not is_partial:
@@ -262,26 +277,6 @@ def _leave_open(judgement: Judgement) -> Judgement:
     verdict = min(judgement.verdict, "partial", key=POSSIBLE_SUPPORT.__getitem__)
     score = round(min(judgement.score, read_weights().supported), 2)
     return replace(judgement, verdict=verdict, score=score, is_refuted=False, change=None, highest="partial")
-
-
-def score_support(claim: Claim, source: SourceText, language: str, least: float) -> float:
-    """Return the score of a claim that `judge` would call supported; 0 for other verdicts and for scores below `least`.
-
-    This is faster than `judge`: the most expensive comparison comes last, and most sources fail before it.
-    """
-    passage = source.find_best_passage(claim) if source.text.strip() else None
-    if passage is None:
-        return 0.0
-    if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
-        return 1.0
-    rows = judge_rows(claim.text, source.tables, language)
-    if rows.finding is not None or rows.is_open:
-        return COMPUTED_SCORE if rows.finding is not None and rows.finding.is_true else 0.0
-    compared = Comparison(claim, source, passage)
-    score = compute_probability(compute_features(compared))
-    if score < read_weights().supported or round(score, 2) < least or is_partial_at_best(compared):
-        return 0.0
-    return 0.0 if find_change(compared) else round(score, 2)
 
 
 def _spare_foreign_claim(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
