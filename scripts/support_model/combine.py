@@ -22,7 +22,7 @@ from scripts.fit_citation_check import LOOKED_AT
 from scripts.support_model.doubted import SETS, cite, is_held_out
 from scripts.support_model.texts import read_open_half
 
-from modules.llm_platform.application.research.check.support_reading import score_doubts
+from modules.llm_platform.application.research.check.support_reading import score_claims
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
@@ -85,11 +85,11 @@ async def read_row(claim: str, text: str, title: str, label: str, model: OnnxSup
     checker = CitationChecker([source], "en")
     if not checker.check(cite(claim)).citations:
         return None
-    doubts = checker.doubts.list_open(1000)
-    scores = await score_doubts(model, doubts)
+    claims = checker.undecided.list_first(1000)
+    scores = await score_claims(model, claims)
     read = {
-        doubt.key: Sentence(doubt.judgement.verdict, doubt.readings[0].highest, odds)
-        for doubt, (odds,) in zip(doubts, scores, strict=True)
+        claim.key: Sentence(claim.judgement.verdict, claim.passages[0].highest, odds)
+        for claim, (odds,) in zip(claims, scores, strict=True)
     }
     alone = [
         Sentence(judged.verdict, judged.highest, None) for key, judged in checker._judged.items() if key not in read

@@ -30,7 +30,7 @@ KEPT = {"paraphrases": (931, 3), "packages": (9000, 1), "verses": (3000, 1), "ma
 EDITED = ("summedits-sentences",)
 EDITED_SHARE = 0.5  # of the supported claims, which are there unchanged too; the second stage had none
 HELD_OUT = 5  # one of so many sources
-MAX_DOUBTS = 1000
+MAX_CLAIMS = 1000
 
 Pair = dict[str, str]
 
@@ -43,7 +43,7 @@ def cite(claim: str) -> str:
     return " ".join(f"{sentence.rstrip()} [1]" for sentence in claim.splitlines() if sentence.strip())
 
 
-def read_doubts(path: Path, name: str) -> Iterator[Pair]:
+def read_undecided(path: Path, name: str) -> Iterator[Pair]:
     for row in read_open_half(path):
         if not row["source"].strip() or is_held_out(row["source"]):
             continue
@@ -56,8 +56,8 @@ def read_claim(claim: str, text: str, title: str, label: str, name: str) -> Iter
     checker = CitationChecker([Source(index=1, title=title, url="https://set.test/", text=text)], "en")
     count = len(checker.check(cite(claim)).citations)
     if label == "supported" or count == 1:
-        for doubt in checker.doubts.list_open(MAX_DOUBTS):
-            yield {"claim": doubt.claim, "source": doubt.readings[0].passage, "label": label, "set": name}
+        for undecided in checker.undecided.list_first(MAX_CLAIMS):
+            yield {"claim": undecided.claim, "source": undecided.passages[0].text, "label": label, "set": name}
 
 
 def read_written(path: Path) -> Iterator[Pair]:
@@ -110,8 +110,8 @@ def main() -> None:
     made: list[Pair] = []
     for name, times in SETS.items():
         if name not in a.without:
-            doubts = list(read_doubts(a.open / f"{name}.jsonl.gz", name))
-            made += [*doubts * times, *edit_supported(doubts * times, drawn, a.edited)]
+            undecided = list(read_undecided(a.open / f"{name}.jsonl.gz", name))
+            made += [*undecided * times, *edit_supported(undecided * times, drawn, a.edited)]
     if a.written:
         written = [pair for path in a.written for pair in read_written(path)]
         made += list(read_own()) * a.own_times

@@ -21,14 +21,14 @@ from scripts.support_model.combine import balance
 from scripts.support_model.doubted import cite
 from scripts.support_model.texts import read_open_half
 
-from modules.llm_platform.application.research.check.support_reading import score_doubts
+from modules.llm_platform.application.research.check.support_reading import score_claims
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
 
 HELD = Path(__file__).parent / "written/held_languages.jsonl"
 LEAST_CLAIMS = 20  # of a set that is printed
-MAX_DOUBTS = 1000
+MAX_CLAIMS = 1000
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ async def verify(claim: Claim, model: OnnxSupportModel) -> tuple[bool, bool] | N
     by_words = checker.check(text).citations
     if not by_words:
         return None
-    doubts = checker.doubts.list_open(MAX_DOUBTS)
-    for doubt, log_odds in zip(doubts, await score_doubts(model, doubts), strict=True):
-        checker.doubts.record_log_odds(doubt, log_odds)
+    undecided = checker.undecided.list_first(MAX_CLAIMS)
+    for one, log_odds in zip(undecided, await score_claims(model, undecided), strict=True):
+        checker.record_log_odds(one, log_odds)
     by_both = checker.check(text).citations
     return all(one.verdict == "supported" for one in by_words), all(one.verdict == "supported" for one in by_both)
 

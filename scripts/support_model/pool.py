@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from scripts.support_model.doubted import SETS, SUPPORT_SETS, edit_supported, read_doubts, read_own, read_written
+from scripts.support_model.doubted import SETS, SUPPORT_SETS, edit_supported, read_own, read_undecided, read_written
 from scripts.support_model.texts import read_open_half, split_sentences, write_pairs
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--written", type=Path, nargs="+", required=True)
     a = parser.parse_args()
     drawn = random.Random(20261126)
-    doubted = [row for name in SETS for row in read_doubts(a.open / f"{name}.jsonl.gz", name)]
+    doubted = [row for name in SETS for row in read_undecided(a.open / f"{name}.jsonl.gz", name)]
     written = [row for path in a.written for row in read_written(path)]
     own = list(read_own())
     labelled = [*doubted, *written, *own]

@@ -11,9 +11,9 @@ import json
 import random
 from pathlib import Path
 
-from scripts.support_model.doubted import MAX_DOUBTS, cite
+from scripts.support_model.doubted import MAX_CLAIMS, cite
 
-from modules.llm_platform.application.research.check.support_reading import score_doubts
+from modules.llm_platform.application.research.check.support_reading import score_claims
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
@@ -25,9 +25,9 @@ async def is_supported(claim: str, text: str, model: OnnxSupportModel) -> tuple[
     """Return whether the claim is called supported: by words alone, and with the support model."""
     checker = CitationChecker([Source(index=1, title="", url="https://set.test/", text=text)], "en")
     by_words = any(citation.verdict == "supported" for citation in checker.check(cite(claim)).citations)
-    doubts = checker.doubts.list_open(MAX_DOUBTS)
-    for doubt, log_odds in zip(doubts, await score_doubts(model, doubts), strict=True):
-        checker.doubts.record_log_odds(doubt, log_odds)
+    undecided = checker.undecided.list_first(MAX_CLAIMS)
+    for one, log_odds in zip(undecided, await score_claims(model, undecided), strict=True):
+        checker.record_log_odds(one, log_odds)
     return by_words, any(citation.verdict == "supported" for citation in checker.check(cite(claim)).citations)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from modules.llm_platform.application.research.output_strings import OutputStrings
-from modules.llm_platform.domain.citations.compare.meaning import Doubt
+from modules.llm_platform.domain.citations.compare.meaning import UndecidedClaim
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef
@@ -31,9 +31,9 @@ SCHEMA = {"type": "object", "properties": {"rule": {"type": "string"}}}
 def test_the_support_model_decides_where_words_differ(log_odds: float, is_kept: bool) -> None:
     asked: list[str] = []
 
-    def read_support(doubts: Sequence[Doubt]) -> list[list[float]]:
-        asked.extend(reading.passage for doubt in doubts for reading in doubt.readings)
-        return [[log_odds]] * len(doubts)
+    def read_support(claims: Sequence[UndecidedClaim]) -> list[list[float]]:
+        asked.extend(passage.text for claim in claims for passage in claim.passages)
+        return [[log_odds]] * len(claims)
 
     strings = OutputStrings(RESPONSE, SCHEMA, read_support)
     value, errors = strings.clean_strings({"rule": SAID})
@@ -45,8 +45,8 @@ def test_the_support_model_decides_where_words_differ(log_odds: float, is_kept: 
 def test_a_text_that_the_words_support_is_not_read() -> None:
     """The model may keep markers and removes none."""
 
-    def refuse(doubts: Sequence[Doubt]) -> list[list[float]]:
-        raise AssertionError("nothing is in doubt")
+    def refuse(claims: Sequence[UndecidedClaim]) -> list[list[float]]:
+        raise AssertionError("nothing is undecided")
 
     value = {"rule": f"{SENTENCE} [1]"}
     assert OutputStrings(RESPONSE, SCHEMA, refuse).clean_strings(value) == (value, [])
@@ -55,8 +55,8 @@ def test_a_text_that_the_words_support_is_not_read() -> None:
 def test_words_decide_if_the_support_model_fails() -> None:
     asked: list[str] = []
 
-    def fail(doubts: Sequence[Doubt]) -> list[list[float]]:
-        asked.extend(reading.passage for doubt in doubts for reading in doubt.readings)
+    def fail(claims: Sequence[UndecidedClaim]) -> list[list[float]]:
+        asked.extend(passage.text for claim in claims for passage in claim.passages)
         return []
 
     by_words = OutputStrings(RESPONSE, SCHEMA).clean_strings({"rule": SAID})

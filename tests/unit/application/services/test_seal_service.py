@@ -293,7 +293,7 @@ async def test_a_support_model_cannot_change_a_refuted_verdict() -> None:
         for model in (None, FakeSupportModel(50.0)):
             checked = await check(data, model)
             assert outcomes(checked) == ["same", "different", "same", "same"]
-            assert checked.sentences[1].citations[0].reason == rederivation.NOT_IN_DOUBT
+            assert checked.sentences[1].citations[0].reason == rederivation.DECIDED_BY_WORDS
 
 
 async def test_a_support_model_that_fails_derives_nothing() -> None:

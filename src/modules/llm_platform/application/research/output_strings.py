@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from modules.llm_platform.application.research.check.thread_support import ReadSupport, weigh_doubts
+from modules.llm_platform.application.research.check.thread_support import ReadSupport, settle_undecided
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
@@ -77,7 +77,7 @@ class OutputStrings:
         citations = self._checker.check(text).citations
         judged = {citation.source_index for citation in citations}
         supported = _list_supported(citations)
-        if not judged <= supported and weigh_doubts(self._checker, self._read_support):
+        if not judged <= supported and settle_undecided(self._checker, self._read_support):
             supported |= _list_supported(self._checker.check(text).citations)
         if judged <= supported:
             return text

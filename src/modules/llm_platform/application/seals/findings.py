@@ -6,7 +6,7 @@ from functools import cached_property
 
 from modules.llm_platform.application.seals.trailing_markers import Place, TrailingMarkers, find_added_markers
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
-from modules.llm_platform.domain.citations.compare.meaning import Doubt
+from modules.llm_platform.domain.citations.compare.meaning import UndecidedClaim
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
@@ -19,7 +19,7 @@ from modules.llm_platform.domain.text.sentences import Span
 class ByWords:
     """What the comparison of words finds.
 
-    - `doubts` are what the words leave to a support model.
+    - `undecided` are the claims that the words leave to a support model.
     - `is_read` is True if the file has verdicts of a support model. `needs_model` is also True if a model decides which sentence
       a marker cites.
     """
@@ -27,7 +27,7 @@ class ByWords:
     text: AnswerText
     checked: CheckedAnswer
     trailing_markers: TrailingMarkers
-    doubts: Sequence[Doubt]
+    undecided: Sequence[UndecidedClaim]
     is_read: bool
     needs_model: bool
 
@@ -40,8 +40,8 @@ def compare_words_alone(response: ResearchResponse, checker: CitationChecker, si
     is_read = any(citation.checked_by == "encoder" for citation in response.citations)
     differing = {get_place(one) for one in checked.citations} ^ {get_place(one) for one in response.citations}
     needs_model = is_read or any(map(trailing_markers.may_cite, differing))
-    doubts = checker.doubts.list_open(MAX_SEALED_CITATIONS) if needs_model else ()
-    return ByWords(text, checked, trailing_markers, doubts, is_read, needs_model)
+    undecided = checker.undecided.list_first(MAX_SEALED_CITATIONS) if needs_model else ()
+    return ByWords(text, checked, trailing_markers, undecided, is_read, needs_model)
 
 
 class Findings:
@@ -57,7 +57,7 @@ class Findings:
         self.words = {get_place(citation): citation for citation in by_words.checked.citations}
         self.read = {get_place(citation): citation for citation in by_model.citations} if by_model else {}
         self.has_model = by_model is not None and not is_degraded
-        self._doubts = {(doubt.key.claim, doubt.key.source): doubt for doubt in by_words.doubts}
+        self._undecided = {(claim.key.claim, claim.key.source): claim for claim in by_words.undecided}
         self._said = {(sentence.start, sentence.end): sentence for sentence in by_words.text.sentences}
 
     @property
@@ -72,16 +72,16 @@ class Findings:
     def find_sentence(self, span: Span) -> AnswerSentence | None:
         return self._said.get(span)
 
-    def find_doubt(self, place: Place) -> Doubt | None:
+    def find_undecided(self, place: Place) -> UndecidedClaim | None:
         """Return what a support model may decide; None where it reads nothing."""
         sentence = self._said.get(place[:2])
-        return self._doubts.get((sentence.claim if sentence else "", place[2]))
+        return self._undecided.get((sentence.claim if sentence else "", place[2]))
 
     def is_certain(self, place: Place) -> bool:
         """Return whether the words find a citation that no support model takes away."""
         if place not in self.words:
             return False
-        return self.find_doubt(place) is None or (self.has_model and place in self.read)
+        return self.find_undecided(place) is None or (self.has_model and place in self.read)
 
     @cached_property
     def certain_spans(self) -> frozenset[Span]:

@@ -32,7 +32,7 @@ OTHER_VERDICT: Final = "the verdict differs"
 OTHER_QUOTE: Final = "the quote or the difference differs"
 OTHER_WORDS: Final = "the verdict of the words below it differs"
 BEYOND_LIMITS: Final = "no model may give this verdict after the one of the words"
-NOT_IN_DOUBT: Final = "the words decide it, so no support model judged it"
+DECIDED_BY_WORDS: Final = "the words decide it, so no support model judged it"
 NOT_CITED: Final = "this program finds no such citation in the text"
 LEFT_OUT: Final = "the file has no verdict on it, and this program does"
 NO_VERDICT: Final = "the file has no verdict on it"
@@ -173,19 +173,19 @@ class _CitedSentences:
 
     def _compare_read(self, was: Citation, words: Citation) -> Result:
         """Compare what a support model judged, and none did here, with what it may have judged."""
-        doubt = self._findings.find_doubt(get_place(was))
+        undecided = self._findings.find_undecided(get_place(was))
         highest: Verdict = "unsupported"
-        if doubt is not None:
+        if undecided is not None:
             shown = [
-                (self._checker.show_quote(words, reading.quote, doubt.claim), reading.highest)
-                for reading in doubt.readings
+                (self._checker.show_quote(words, passage.quote, undecided.claim), passage.highest)
+                for passage in undecided.passages
             ]
             with_quote, highest = next((one for one in shown if one[0].quote == was.quote), shown[0])
             words = with_quote if was.verdict in ("supported", "partial") else words
         if failed := _compare_words(was, words):
             return failed
-        if doubt is None:
-            return "different", words.verdict, NOT_IN_DOUBT
+        if undecided is None:
+            return "different", words.verdict, DECIDED_BY_WORDS
         if POSSIBLE_SUPPORT[was.verdict] > POSSIBLE_SUPPORT[highest]:
             return "different", None, BEYOND_LIMITS
         if not self._findings.lacks_model:

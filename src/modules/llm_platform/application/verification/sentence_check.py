@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Final
 
-from modules.llm_platform.application.research.check.thread_support import ReadSupport, weigh_doubts
+from modules.llm_platform.application.research.check.thread_support import ReadSupport, settle_undecided
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.forms.cited_text import CitedText
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
@@ -59,7 +59,7 @@ class SentenceCheck:
     ) -> None:
         """Read the sentences of a text. After `signal` no sentence is compared any more.
 
-        `read_support` asks a support model about what the words leave in doubt; None leaves it to the words.
+        `read_support` asks a support model about the claims that the words leave undecided; None leaves these to the words.
         """
         self._text = text
         self._signal = signal or StopSignal()
@@ -112,7 +112,7 @@ class SentenceCheck:
             sentence = self.answer.sentences[position]
             try:
                 citation = self._checker.find_closest(sentence, among)
-                if weigh_doubts(self._checker, self._read_support):
+                if settle_undecided(self._checker, self._read_support):
                     citation = self._checker.find_closest(sentence, among)
             except WorkStoppedError:
                 self._late.add(position)
@@ -154,7 +154,7 @@ class SentenceCheck:
         """Let a support model decide about citations to which a judge that failed gave no verdict."""
         self._read_support = read_support
         with suppress(WorkStoppedError):
-            if not weigh_doubts(self._checker, self._read_support):
+            if not settle_undecided(self._checker, self._read_support):
                 return
             parts = (_read_text(self.answer, part) for part in _divide_into_parts(self.answer))
             by_author = [citation for part in parts for citation in self._checker.check_text(part).citations]
@@ -190,7 +190,7 @@ class SentenceCheck:
     def _check(self, part: TextPart) -> range:
         try:
             checked = self._checker.check_text(_read_text(self.answer, part))
-            if weigh_doubts(self._checker, self._read_support):
+            if settle_undecided(self._checker, self._read_support):
                 checked = self._checker.check_text(_read_text(self.answer, part))
         except WorkStoppedError:
             self._late.update(range(part.first, part.end))

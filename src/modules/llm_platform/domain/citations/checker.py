@@ -9,7 +9,7 @@
    opened in 1980". The judgement becomes a `Citation` with a verdict and a quote.
 5. Statements without a marker are listed as uncited. `find_source` and `find_closest` look for their sources.
 
-Where the words leave a doubt, a support model may decide between two checks (`compare.meaning`).
+Between two checks, a support model may decide the claims that the words leave undecided (`compare.meaning`).
 """
 
 import html
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare_source
 from modules.llm_platform.domain.citations.compare.changes import locate_difference
-from modules.llm_platform.domain.citations.compare.meaning import CheckKey, Doubts
+from modules.llm_platform.domain.citations.compare.meaning import CheckKey, UndecidedClaim, UndecidedClaims, decide
 from modules.llm_platform.domain.citations.compare.verdicts import (
     POSSIBLE_SUPPORT,
     Judgement,
@@ -86,8 +86,8 @@ class _Quote(NamedTuple):
 class CitationChecker:
     """Checks answers against one set of sources. Each source is prepared once, when it is first cited.
 
-    Judgements are cached by sentence, so checking a growing answer again costs little. Some of them are in `doubts`: a support
-    model may decide them, and the next check has its verdicts.
+    Judgements are cached by sentence, so checking a growing answer again costs little. `undecided` has the claims that a support
+    model may decide. `record_log_odds` takes its results, and the next check has its verdicts.
     """
 
     def __init__(self, sources: Sequence[Source], language: str, check_stop: Callable[[], None] = lambda: None) -> None:
@@ -98,7 +98,7 @@ class CitationChecker:
         self._prepared: dict[int, SourceText] = {}
         self._judged: dict[CheckKey, Judgement] = {}
         self._quotes: dict[tuple[int, Span], _Quote] = {}
-        self.doubts = Doubts(self._judged, language)
+        self.undecided = UndecidedClaims(language)
         # Only the last claim is kept: more would cost the garbage collector 3 % of a check.
         self._read_claim = lru_cache(maxsize=1)(lambda text: read_claim(html.unescape(text), language))
 
@@ -114,7 +114,7 @@ class CitationChecker:
         for key in [key for key in self._judged if key.source == number]:
             del self._judged[key]
         self._quotes = {key: quote for key, quote in self._quotes.items() if key[0] != number}
-        self.doubts.forget_source(number)
+        self.undecided.forget_source(number)
 
     def check(self, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
         """Check sanitised Markdown. Markers of unknown sources are ignored.
@@ -271,8 +271,17 @@ class CitationChecker:
             self._check_stop()
             self._judged[key] = self._judge_key(key, is_all_cited=all(clause.cited for clause in sentence.clauses))
         if is_shown:
-            self.doubts.add(key, self._prepared[number])
+            self.undecided.add(key, self._judged[key], self._prepared[number])
         return self._judged[key]
+
+    def record_log_odds(self, claim: UndecidedClaim, log_odds: Sequence[float]) -> None:
+        """Replace the judgement on a claim by the verdict of a support model.
+
+        `log_odds` say of each passage of the claim, in order, how likely it supports the claim.
+        """
+        if self._judged.get(claim.key) == claim.judgement:  # its source may have been replaced
+            self._judged[claim.key] = decide(claim, log_odds)
+            self.undecided.settle(claim.key)
 
     def _judge_key(self, key: CheckKey, *, is_all_cited: bool) -> Judgement:
         source, read, language = self._prepared[key.source], self._read_claim, self._language

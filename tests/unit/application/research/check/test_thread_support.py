@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.support_model import FakeSupportModel
 
 from modules.llm_platform.application.research.check import thread_support
-from modules.llm_platform.application.research.check.support_reading import score_doubts
+from modules.llm_platform.application.research.check.support_reading import score_claims
 from modules.llm_platform.application.research.check.thread_support import ThreadSupport
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
 from modules.llm_platform.domain.citations.checker import CitationChecker
@@ -22,32 +22,32 @@ from modules.llm_platform.domain.exceptions import SupportModelError
 SOURCE = Source(index=1, title="", url="https://a.example/1", text="The mill was built in 1742. Its tenant is a baker.")
 CHECKER = CitationChecker([SOURCE], "en")
 CHECKER.check("A baker rents it [1]. They put the mill up long ago [1].")
-DOUBTS = CHECKER.doubts.list_open(10)
-GERMAN = replace(DOUBTS[0], claim="Ein Bäcker mietet sie.", is_english=False)
+CLAIMS = CHECKER.undecided.list_first(10)
+GERMAN = replace(CLAIMS[0], claim="Ein Bäcker mietet sie.", is_english=False)
 
 
 async def ask(support: ThreadSupport) -> list[Sequence[float]]:
-    return list(await asyncio.to_thread(support, DOUBTS))
+    return list(await asyncio.to_thread(support, CLAIMS))
 
 
 async def test_scores_come_back_in_order() -> None:
     support = ThreadSupport(FakeSupportModel(lambda claim, _: float(len(claim))), StopSignal())
-    assert await ask(support) == [[float(len(doubt.claim))] for doubt in DOUBTS]
+    assert await ask(support) == [[float(len(claim.claim))] for claim in CLAIMS]
     assert support.degraded == ()
 
 
 async def test_other_languages_are_read_apart_and_keep_their_places() -> None:
     model = FakeSupportModel(lambda claim, _: float(len(claim)))
-    doubts = [GERMAN, DOUBTS[0], GERMAN, DOUBTS[1]]
-    assert await score_doubts(model, doubts) == [[float(len(doubt.claim))] for doubt in doubts]
-    assert model.foreign == [[(GERMAN.claim, GERMAN.readings[0].passage)] * 2]
+    claims = [GERMAN, CLAIMS[0], GERMAN, CLAIMS[1]]
+    assert await score_claims(model, claims) == [[float(len(claim.claim))] for claim in claims]
+    assert model.foreign == [[(GERMAN.claim, GERMAN.passages[0].text)] * 2]
 
 
-async def test_each_passage_of_a_doubt_has_its_score() -> None:
-    passages = [GERMAN.readings[0]._replace(passage=text) for text in ("a", "bb", "ccc")]
-    several = replace(GERMAN, readings=tuple(passages))
+async def test_each_passage_of_a_claim_has_its_score() -> None:
+    passages = [GERMAN.passages[0]._replace(text=text) for text in ("a", "bb", "ccc")]
+    several = replace(GERMAN, passages=tuple(passages))
     model = FakeSupportModel(lambda _, passage: float(len(passage)))
-    assert await score_doubts(model, [several, DOUBTS[1]]) == [[1, 2, 3], [float(len(DOUBTS[1].readings[0].passage))]]
+    assert await score_claims(model, [several, CLAIMS[1]]) == [[1, 2, 3], [float(len(CLAIMS[1].passages[0].text))]]
 
 
 async def test_a_failure_is_said_once_and_ends_the_reading() -> None:
@@ -106,11 +106,11 @@ def test_the_sentences_of_a_text_are_decided_by_the_model() -> None:
         f"{said}. Lunch is free for all guests. [1]",
         "Employees may work remotely two days if managers consent.",
     ):
-        check = SentenceCheck(read_citations(text), "en", read_support=lambda doubts: [[50.0] for _ in doubts])
+        check = SentenceCheck(read_citations(text), "en", read_support=lambda claims: [[50.0] for _ in claims])
         check.settle([source])
         check.find_sources(check.list_uncited())
         assert ("supported", "encoder") in [(c.verdict, c.checked_by) for c in check.list_citations()], text
-        check = SentenceCheck(read_citations(text), "en", read_support=lambda doubts: ())
+        check = SentenceCheck(read_citations(text), "en", read_support=lambda claims: ())
         check.settle([source])
         check.find_sources(check.list_uncited())
         assert {found.checked_by for found in check.list_citations()} == {"words"}

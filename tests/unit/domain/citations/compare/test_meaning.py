@@ -23,9 +23,9 @@ OTHER = SOURCE.model_copy(update={"text": "The office is closed in August, as th
 def checked_by_model(answer: str, log_odds: float, source: Source = SOURCE, language: str = "en") -> list[Citation]:
     checker = CitationChecker([source], language)
     checker.check(answer)
-    for doubt in checker.doubts.list_open(100):
-        checker.doubts.record_log_odds(doubt, [log_odds] * len(doubt.readings))
-    assert not checker.doubts.has_open
+    for claim in checker.undecided.list_first(100):
+        checker.record_log_odds(claim, [log_odds] * len(claim.passages))
+    assert not checker.undecided.has_any
     return list(checker.check(answer).citations)
 
 
@@ -144,9 +144,9 @@ def test_rows_of_tables_in_another_language_are_left_to_the_words() -> None:
 def test_what_no_model_can_read_is_not_asked_for_again() -> None:
     checker = CitationChecker([GERMAN.model_copy(update={"text": f"{GERMAN.text} " * 20})], "de")
     checker.check("Niemand war dafür [1].")
-    assert checker.doubts.list_open(10) == []
+    assert checker.undecided.list_first(10) == []
     checker.check("Niemand war dafür [1].")
-    assert not checker.doubts.has_open
+    assert not checker.undecided.has_any
 
 
 @for_each(
@@ -173,9 +173,9 @@ def test_the_windows_of_a_short_text_are_read_and_the_best_one_counts() -> None:
     """The citation shows the window that decided."""
     checker = CitationChecker([LEASE], "de")
     assert checker.check(NO_COMMON_WORD).citations[0].verdict == "unsupported"
-    (doubt,) = checker.doubts.list_open(1)
-    assert len(doubt.readings) > 1
-    checker.doubts.record_log_odds(doubt, [SURE if "Stellplatz" in one.passage else -SURE for one in doubt.readings])
+    (claim,) = checker.undecided.list_first(1)
+    assert len(claim.passages) > 1
+    checker.record_log_odds(claim, [SURE if "Stellplatz" in one.text else -SURE for one in claim.passages])
     (found,) = checker.check(NO_COMMON_WORD).citations
     assert (found.verdict, found.checked_by) == ("supported", "encoder")
     assert "Für Besucher gibt es keinen Stellplatz." in found.quote
@@ -192,8 +192,8 @@ def test_a_limit_counts_all_passages_that_are_read() -> None:
     checker.check(
         f"{NO_COMMON_WORD} Hunde darf man nur mit Erlaubnis halten [1]. Wer will, kann alles anders machen [1]."
     )
-    first, *others = checker.doubts.list_open(len(checker.doubts.list_open(1)[0].readings))
-    assert (len(first.readings) > 1, others) == (True, [])
+    first, *others = checker.undecided.list_first(len(checker.undecided.list_first(1)[0].passages))
+    assert (len(first.passages) > 1, others) == (True, [])
 
 
 def test_a_long_text_without_a_word_of_the_claim_is_not_read() -> None:
@@ -206,20 +206,20 @@ def test_a_long_text_without_a_word_of_the_claim_is_not_read() -> None:
 def test_a_verdict_on_a_text_that_was_replaced_does_not_count() -> None:
     checker = CitationChecker([SOURCE], "en")
     checker.check(PARAPHRASE)
-    (doubt,) = checker.doubts.list_open(10)
+    (claim,) = checker.undecided.list_first(10)
     checker.replace_source(OTHER)
     checker.check(PARAPHRASE)
-    checker.doubts.record_log_odds(doubt, [SURE])
+    checker.record_log_odds(claim, [SURE])
     (found,) = checker.check(PARAPHRASE).citations
     assert found.checked_by == "words"
-    assert checker.doubts.has_open  # on the new text
+    assert checker.undecided.has_any  # on the new text
 
 
-def test_dropped_doubts_stay_with_the_words() -> None:
+def test_cleared_claims_stay_with_the_words() -> None:
     checker = CitationChecker([SOURCE], "en")
     before = checker.check(PARAPHRASE)
-    checker.doubts.drop()
-    assert checker.doubts.list_open(10) == []
+    checker.undecided.clear()
+    assert checker.undecided.list_first(10) == []
     assert checker.check(PARAPHRASE) == before
 
 
@@ -236,10 +236,10 @@ def test_the_model_reads_the_quote_and_what_else_fits() -> None:
     text = f"Employees may work remotely. {filler} Their manager must agree to remote days."
     checker = CitationChecker([SOURCE.model_copy(update={"text": text})], "en")
     checker.check("Staff do remote work if a manager has consented to these days [1].")
-    (doubt,) = checker.doubts.list_open(10)
-    (reading,) = doubt.readings
-    assert "Their manager must agree to remote days." in reading.passage
-    assert len(reading.passage) <= 700
+    (claim,) = checker.undecided.list_first(10)
+    (passage,) = claim.passages
+    assert "Their manager must agree to remote days." in passage.text
+    assert len(passage.text) <= 700
 
 
 SHELTER = SOURCE.model_copy(

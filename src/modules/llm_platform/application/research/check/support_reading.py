@@ -1,4 +1,4 @@
-"""Let a support model decide the citations that the comparison of words leaves in doubt.
+"""Let a support model decide the claims that the comparison of words leaves undecided.
 
 It reads while the answer is written, and the rest at the end.
 """
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.meaning import Doubt
+from modules.llm_platform.domain.citations.compare.meaning import UndecidedClaim
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -21,38 +21,39 @@ LATE = "timeout: the support model did not read all sentences; the others keep t
 TOO_MANY = f"the support model reads {MAX_PAIRS} sentences of an answer; the others keep the verdicts of their words"
 
 
-async def score_doubts(model: ISupportModel, doubts: Sequence[Doubt]) -> list[list[float]]:
-    """Return the log-odds that each passage of each doubt supports its claim. English is read apart from other languages."""
-    scores: list[list[float]] = [[] for _ in doubts]
+async def score_claims(model: ISupportModel, claims: Sequence[UndecidedClaim]) -> list[list[float]]:
+    """Return, for each claim, the log-odds that each of its passages supports it. English is read apart from other languages."""
+    scores: list[list[float]] = [[] for _ in claims]
     for is_english in (True, False):
-        alike = [(doubt, found) for doubt, found in zip(doubts, scores, strict=True) if doubt.is_english is is_english]
-        pairs = [(doubt.claim, reading.passage) for doubt, _ in alike for reading in doubt.readings]
+        alike = [(one, found) for one, found in zip(claims, scores, strict=True) if one.is_english is is_english]
+        pairs = [(one.claim, passage.text) for one, _ in alike for passage in one.passages]
         if pairs:
             read = iter(await model.score(pairs, is_english=is_english))
-            for doubt, found in alike:
-                found += islice(read, len(doubt.readings))
+            for one, found in alike:
+                found += islice(read, len(one.passages))
     return scores
 
 
-def count_pairs(doubts: Sequence[Doubt]) -> int:
-    return sum(len(doubt.readings) for doubt in doubts)
+def count_pairs(claims: Sequence[UndecidedClaim]) -> int:
+    """Return how many pairs of a claim and a passage the model reads."""
+    return sum(len(claim.passages) for claim in claims)
 
 
 class SupportReading:
-    """Lets the model read the doubts of one checker. Meanwhile, no other thread may use the checker.
+    """Lets the model read the undecided claims of one checker. Meanwhile, no other thread may use the checker.
 
     `degraded` says why some sentences were not read.
     """
 
     def __init__(self, model: ISupportModel, checker: CitationChecker) -> None:
-        self._model, self._doubts = model, checker.doubts
+        self._model, self._checker = model, checker
         self._task: asyncio.Task[None] | None = None
         self._left = MAX_PAIRS
         self.degraded: tuple[Degraded, ...] = ()
 
     def begin(self) -> None:
-        """Read the doubts of the sentences that have been checked, in the background."""
-        if (self._task is None or self._task.done()) and self._doubts.has_open:
+        """Read the undecided claims of the sentences that have been checked, in the background."""
+        if (self._task is None or self._task.done()) and self._checker.undecided.has_any:
             self._task = asyncio.create_task(self._read())
 
     async def settle(self) -> None:
@@ -61,8 +62,8 @@ class SupportReading:
             await self._task
 
     async def finish(self, deadline: float) -> bool:
-        """Read what is still in doubt. Return whether a verdict may have changed since the last check."""
-        was_busy = self._doubts.has_open or (self._task is not None and not self._task.done())
+        """Read the claims that are still undecided. Return whether a verdict may have changed since the last check."""
+        was_busy = self._checker.undecided.has_any or (self._task is not None and not self._task.done())
         if not was_busy:
             return False
         try:
@@ -79,23 +80,23 @@ class SupportReading:
             await cancel_and_wait(task)
 
     async def _read(self) -> None:
-        while self._doubts.has_open:
+        while self._checker.undecided.has_any:
             if self._left <= 0:
                 self._give_up(TOO_MANY)
                 return
-            doubts = self._doubts.list_open(min(PAIRS_AT_ONCE, self._left))
-            self._left -= count_pairs(doubts)
+            claims = self._checker.undecided.list_first(min(PAIRS_AT_ONCE, self._left))
+            self._left -= count_pairs(claims)
             try:
-                scores = await score_doubts(self._model, doubts)
+                scores = await score_claims(self._model, claims)
             except AppException as error:
                 self._give_up(f"{error.code}: {error.message}")
                 return
-            for doubt, log_odds in zip(doubts, scores, strict=True):
-                self._doubts.record_log_odds(doubt, log_odds)
+            for claim, log_odds in zip(claims, scores, strict=True):
+                self._checker.record_log_odds(claim, log_odds)
 
     def _give_up(self, reason: str) -> None:
         """Keep the verdicts of the words for all other sentences, and note the reason."""
         self._left = 0
-        self._doubts.drop()
+        self._checker.undecided.clear()
         if not self.degraded:
             self.degraded = (Degraded(component=self._model.name, reason=reason),)

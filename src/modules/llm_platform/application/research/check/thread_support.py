@@ -9,10 +9,10 @@ from modules.llm_platform.application.research.check.support_reading import (
     LATE,
     PAIRS_AT_ONCE,
     count_pairs,
-    score_doubts,
+    score_claims,
 )
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.meaning import Doubt
+from modules.llm_platform.domain.citations.compare.meaning import UndecidedClaim
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.ports.support_model import ISupportModel
@@ -25,20 +25,20 @@ TOO_MANY: Final = (
 )
 
 
-# Returns the log-odds that each passage of each doubt supports its claim. A shorter result means that the rest was not read.
-ReadSupport = Callable[[Sequence[Doubt]], Sequence[Sequence[float]]]
+# Returns, for each claim, the log-odds that each of its passages supports it. If the result is shorter, the rest was not read.
+ReadSupport = Callable[[Sequence[UndecidedClaim]], Sequence[Sequence[float]]]
 
 
-def weigh_doubts(checker: CitationChecker, read_support: ReadSupport | None) -> bool:
-    """Let the support model decide what the words leave in doubt. Return whether a verdict may have changed."""
+def settle_undecided(checker: CitationChecker, read_support: ReadSupport | None) -> bool:
+    """Let the support model decide what the words leave undecided. Return whether a verdict may have changed."""
     has_read = False
-    while read_support is not None and (doubts := checker.doubts.list_open(PAIRS_AT_ONCE)):
-        scores = read_support(doubts)
-        for doubt, log_odds in zip(doubts, scores, strict=False):
-            checker.doubts.record_log_odds(doubt, log_odds)
+    while read_support is not None and (claims := checker.undecided.list_first(PAIRS_AT_ONCE)):
+        scores = read_support(claims)
+        for claim, log_odds in zip(claims, scores, strict=False):
+            checker.record_log_odds(claim, log_odds)
         has_read = has_read or bool(scores)
-        if len(scores) < len(doubts):
-            checker.doubts.drop()
+        if len(scores) < len(claims):
+            checker.undecided.clear()
     return has_read
 
 
@@ -54,11 +54,11 @@ class ThreadSupport:
         self._left = MAX_PAIRS
         self.degraded: tuple[Degraded, ...] = ()
 
-    def __call__(self, doubts: Sequence[Doubt]) -> Sequence[Sequence[float]]:
+    def __call__(self, claims: Sequence[UndecidedClaim]) -> Sequence[Sequence[float]]:
         if self._signal.is_set or self._left <= 0:
             return self._give_up(LATE if self._signal.is_set else TOO_MANY)
-        self._left -= count_pairs(doubts)
-        asked = asyncio.run_coroutine_threadsafe(score_doubts(self._model, doubts), self._loop)
+        self._left -= count_pairs(claims)
+        asked = asyncio.run_coroutine_threadsafe(score_claims(self._model, claims), self._loop)
         try:
             return asked.result(min(MAX_WAIT_S, self._signal.left_s))
         except concurrent.futures.TimeoutError:

@@ -179,5 +179,5 @@ class Draft:
 
     def _make_key(self) -> Hashable:
         """Return everything that the checked text depends on, as the key of _REMEMBERED."""
-        is_read = self.comparison.reads_doubts
+        is_read = self.comparison.reads_undecided
         return "".join(self._written), self.found.sources, self.run.language, self.lacks_markers, is_read

@@ -20,7 +20,7 @@ PREPARED_IN_THREAD_CHARS = 150_000  # preparing this much takes about 15 ms; mor
 
 
 class DraftComparison:
-    """One checker for a whole draft, with the models that decide what it leaves in doubt.
+    """One checker for a whole draft, with the models that decide what it leaves undecided.
 
     - `sources` get the text of their pages when these are read.
     - `early` asks the judge while the model writes; None if the judge is asked after the last word, or never.
@@ -55,8 +55,8 @@ class DraftComparison:
         return self._preparing is not None and not self._preparing.done()
 
     @property
-    def reads_doubts(self) -> bool:
-        """True if the support model decides what the words leave in doubt. A judge decides the same doubts."""
+    def reads_undecided(self) -> bool:
+        """True if the support model decides what the words leave undecided. If there is a judge, the judge does."""
         return self._support is not None and not self._is_judged
 
     @property
@@ -93,7 +93,7 @@ class DraftComparison:
         checked = self.checker.check_early(ready)
         if self.early is not None:
             self.early.add(checked)
-        if self._support is not None and self.reads_doubts:
+        if self._support is not None and self.reads_undecided:
             self._support.begin()
 
     async def wait_for_pages(self, text: str) -> None:
@@ -105,7 +105,7 @@ class DraftComparison:
     async def check(self, text: str, added: Collection[int]) -> CheckedAnswer:
         """Check a finished text. `added` are the offsets of the markers that the platform added."""
         checked = await self._compare(text, added)
-        if self.reads_doubts and await self._finish_support():
+        if self.reads_undecided and await self._finish_support():
             checked = await self._compare(text, added)
         return checked
 
@@ -124,12 +124,12 @@ class DraftComparison:
     def discard(self) -> None:
         """Forget the sentences so far, because their text was discarded."""
         self._unchecked.clear()
-        self.checker.doubts.drop()
+        self.checker.undecided.clear()
         if self.early is not None:
             self.early.discard()
 
     async def _finish_support(self) -> bool:
-        """Let the support model read what is in doubt. Return whether a verdict may have changed since the last check."""
+        """Let the support model read what is undecided. Return whether a verdict may have changed since the last check."""
         return self._support is not None and await self._support.finish(self._run.deadline)
 
     async def _compare(self, text: str, added: Collection[int]) -> CheckedAnswer:

@@ -4,8 +4,8 @@ Words decide what they can prove: a changed fact, a copy, a number that the sour
 says the same in other words. The less the words agree, the more certain the model must be. If the words refute a claim that
 shares only some words with its source, the model may call the claim partial, but not supported.
 
-`Doubts` collects the judgements that the model may decide. Each becomes a `Doubt`, the claim and the passages that the model
-reads, and `decide` turns the log-odds of the model into a verdict.
+`UndecidedClaims` collects the claims that the words leave to the model. Each `UndecidedClaim` has the passages that the model
+reads, and `decide` turns the log-odds of the model into a new judgement.
 """
 
 import html
@@ -53,21 +53,22 @@ class Limits(NamedTuple):
     supported: float = math.inf
 
 
-class Reading(NamedTuple):
-    """A passage that a support model reads.
+class PassageToRead(NamedTuple):
+    """A passage that a support model reads beside a claim.
 
+    - `text` is the passage without line ends.
     - `quote` is the span that the citation shows if this passage decides.
     - `highest` is the highest verdict that the model may give for it.
     """
 
-    passage: str
+    text: str
     quote: Span
     highest: Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """A claim that a support model may decide, and the passages that it reads. The one with the highest log-odds counts.
+class UndecidedClaim:
+    """A claim that a support model may decide, and the passages that it reads. The passage with the highest log-odds counts.
 
     - `judgement` is the result of the words.
     - `is_english` is False if the claim or the passages are in another language.
@@ -75,71 +76,70 @@ class Doubt:
 
     key: CheckKey
     claim: str
-    readings: tuple[Reading, ...]
+    passages: tuple[PassageToRead, ...]
     judgement: Judgement
     is_english: bool
 
 
-class Doubts:
-    """The judgements that a support model may decide, in the order of the answer.
+class UndecidedClaims:
+    """The claims that the words leave to a support model, in the order of the answer.
 
-    A model reads what `list_open` returns and reports with `record_log_odds`.
+    The model reads what `list_first` returns. `CitationChecker.record_log_odds` takes its result.
     """
 
-    def __init__(self, judged: dict[CheckKey, Judgement], language: str) -> None:
-        """Start without doubts. Results of the model replace entries of `judged`; `language` is the language of the answer."""
-        self._judged, self._language = judged, language
+    def __init__(self, language: str) -> None:
+        """Start without claims. `language` is the language of the answer."""
+        self._language = language
         self._primary = language.partition("-")[0].lower()
-        self._open: dict[CheckKey, SourceText] = {}
+        self._open: dict[CheckKey, tuple[Judgement, SourceText]] = {}
         self._settled: set[CheckKey] = set()  # keys that the model has read, or that it cannot read
 
-    def add(self, key: CheckKey, source: SourceText) -> None:
-        """Add the judgement with this key if the words have not decided it, and if a support model may.
+    def add(self, key: CheckKey, judgement: Judgement, source: SourceText) -> None:
+        """Add a claim with the judgement of the words, unless that is final or a support model may not decide.
 
         The model must know both languages. If no word is shared, it decides neither table rows nor pairs in English.
         """
-        judgement = self._judged[key]
         if self._primary not in READ_LANGUAGES or judgement.is_final or key in self._settled:
             return
         if source.language not in (None, *READ_LANGUAGES):
             return
         if not (judgement.is_without_words and (key.cells or self._is_english(source))):
-            self._open[key] = source
+            self._open[key] = judgement, source
 
     @property
-    def has_open(self) -> bool:
+    def has_any(self) -> bool:
         return bool(self._open)
 
-    def list_open(self, limit: int) -> list[Doubt]:
-        """Return the first doubts, up to `limit` passages in total, but at least one doubt."""
-        found: list[Doubt] = []
+    def list_first(self, limit: int) -> list[UndecidedClaim]:
+        """Return the first claims, up to `limit` passages in total, but at least one claim."""
+        found: list[UndecidedClaim] = []
         left = limit
         for key in list(self._open):
             if left <= 0:
                 break
-            if (doubt := self._find_doubt(key)) is None:
-                self._settle(key)
-            elif len(doubt.readings) <= left or not found:
-                found.append(doubt)
-                left -= len(doubt.readings)
+            if (claim := self._collect_passages(key)) is None:
+                self.settle(key)
+            elif len(claim.passages) <= left or not found:
+                found.append(claim)
+                left -= len(claim.passages)
             else:
                 break
         return found
 
-    def _find_doubt(self, key: CheckKey) -> Doubt | None:
+    def _collect_passages(self, key: CheckKey) -> UndecidedClaim | None:
         """Return the claim and what a support model reads; None if it may not decide, or if it has nothing to read."""
-        judgement, source = self._judged[key], self._open[key]
+        judgement, source = self._open[key]
         has_claim_only = judgement.verdict == "supported" or not key.clauses
         said = html.unescape(key.claim if has_claim_only else " ".join(key.clauses))
         claim, is_english = read_claim(said, self._language), self._is_english(source)
-        readings = []
-        for passage, quote in self._find_passages(claim, judgement, source):
+        passages = []
+        for text, quote in self._find_passages(claim, judgement, source):
             allowed = find_highest_verdict(judgement.verdict, html.unescape(key.claim), source.text[slice(*quote)])
             highest = min(allowed, judgement.highest, key=POSSIBLE_SUPPORT.__getitem__)
             if judgement.is_without_words and highest != "supported":  # another figure, or a clause that nobody cites
                 continue
-            readings.append(Reading(html.unescape(passage), quote, highest))
-        return Doubt(key, claim.text, tuple(readings), judgement, is_english) if readings else None
+            passages.append(PassageToRead(html.unescape(text), quote, highest))
+        return UndecidedClaim(key, claim.text, tuple(passages), judgement, is_english) if passages else None
 
     def _find_passages(self, claim: Claim, judgement: Judgement, source: SourceText) -> list[tuple[str, Span]]:
         """Return the passages that a support model reads, each with the span that the citation shows.
@@ -159,23 +159,18 @@ class Doubts:
     def _is_english(self, source: SourceText) -> bool:
         return self._primary == ENGLISH and source.language in (None, ENGLISH)
 
-    def record_log_odds(self, doubt: Doubt, log_odds: Sequence[float]) -> None:
-        """Record the result of a support model: the log-odds that each passage supports the claim, in order."""
-        if self._judged.get(doubt.key) == doubt.judgement:  # its source may have been replaced
-            self._judged[doubt.key] = decide(doubt, log_odds)
-            self._settle(doubt.key)
-
-    def _settle(self, key: CheckKey) -> None:
+    def settle(self, key: CheckKey) -> None:
+        """Remove a claim that the model has read, or cannot read. It is not added again."""
         self._open.pop(key, None)
         self._settled.add(key)
 
     def forget_source(self, number: int) -> None:
-        """Drop the doubts about a source that is replaced. Its sentences may be added again."""
-        self._open = {key: source for key, source in self._open.items() if key.source != number}
+        """Remove the claims that cite a source, because it is replaced. They may be added again."""
+        self._open = {key: entry for key, entry in self._open.items() if key.source != number}
         self._settled = {key for key in self._settled if key.source != number}
 
-    def drop(self) -> None:
-        """Keep the verdicts of the words on everything that is still in doubt."""
+    def clear(self) -> None:
+        """Remove all claims, so that they keep the verdicts of the words."""
         self._open.clear()
 
 
@@ -190,16 +185,18 @@ def read_limits(kind: Verdict | Literal["refuted", "without words"], *, is_engli
     return Limits(**limits[kind])
 
 
-def decide(doubt: Doubt, log_odds: Sequence[float]) -> Judgement:
+def decide(undecided: UndecidedClaim, log_odds: Sequence[float]) -> Judgement:
     """Return the judgement with the verdict that the model gives for the best passage. The score stays.
+
+    `log_odds` say of each passage, in order, how likely it supports the claim.
 
     If claim and source share no word, the model may confirm the claim but not reject it, because nothing shows which passage
     to read.
     """
-    highest, best = max(zip(log_odds, doubt.readings, strict=True), key=itemgetter(0))
-    judgement, has_no_words = doubt.judgement, doubt.judgement.is_without_words
+    highest, best = max(zip(log_odds, undecided.passages, strict=True), key=itemgetter(0))
+    judgement, has_no_words = undecided.judgement, undecided.judgement.is_without_words
     kind = "without words" if has_no_words else "refuted" if judgement.is_refuted else judgement.verdict
-    limits = read_limits(kind, is_english=doubt.is_english)
+    limits = read_limits(kind, is_english=undecided.is_english)
     if has_no_words and highest < limits.partial:
         return judgement
     verdict: Verdict = "unsupported"
@@ -208,4 +205,4 @@ def decide(doubt: Doubt, log_odds: Sequence[float]) -> Judgement:
     decided = min(verdict, best.highest, key=POSSIBLE_SUPPORT.__getitem__)
     if judgement.is_refuted and decided != "unsupported":
         judgement = replace(judgement, is_refuted=False, change=None)
-    return replace(judgement, quote=best.quote, verdict=decided, word_verdict=doubt.judgement.verdict)
+    return replace(judgement, quote=best.quote, verdict=decided, word_verdict=undecided.judgement.verdict)

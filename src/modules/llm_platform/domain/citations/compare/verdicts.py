@@ -7,7 +7,7 @@ source lacks a number of the claim, or gives its act to another subject, the cla
 
 A change refutes a claim only if the source has most of its other words. "A guest of two nights pays nothing" is not refuted by
 "Guests may stay three nights; after that they pay £4": such a claim is partial at best. If the source has more of them, but not
-nearly all, the claim is refuted, and a support model that reads both may call it partial (`is_in_doubt`). Between two
+nearly all, the claim is refuted, but a support model that reads both may call it partial (`is_weakly_refuted`). Between two
 languages, a change without these words is no contradiction, but no model may support the claim.
 
 The cells decide a claim about the rows of a table, such as "Ines is older than Ben" (`row_claims.judgement`). If it is not
@@ -61,7 +61,8 @@ class Judgement:
     - `score` is the probability that the source supports the sentence, 0 to 1.
     - `quote` is the span of the passage in the source, (0, 0) if none fits.
     - `is_refuted` is True if a fact of the sentence was changed.
-    - `is_in_doubt` is True if the source lacks so many other words of a refuted sentence that both may say the same.
+    - `is_weakly_refuted` is True if the source lacks so many other words of a refuted sentence that both may say the same. A
+      support model may then call the sentence partial.
     - `is_verbatim` is True if the source has the sentence word for word, or each cell of a table row.
     - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
     - `highest` is the highest verdict that a support model may give. Words decide about numbers and about who did something.
@@ -79,7 +80,7 @@ class Judgement:
     highest: Verdict = "supported"
     word_verdict: Verdict | None = None
     is_computed: bool = False
-    is_in_doubt: bool = False
+    is_weakly_refuted: bool = False
 
     @property
     def is_final(self) -> bool:
@@ -87,7 +88,7 @@ class Judgement:
         return (
             self.verdict == "unchecked"
             or self.is_verbatim
-            or (self.is_refuted and not self.is_in_doubt)
+            or (self.is_refuted and not self.is_weakly_refuted)
             or self.highest == "unsupported"
             or self.is_computed
             or bool(self.cells)
@@ -233,7 +234,7 @@ def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage, language
         round(min(score, highest_score), 2),
         passage.span,
         is_refuted=is_refuted,
-        is_in_doubt=is_refuted and unchanged < MIN_CERTAIN_SHARE and not is_foreign,
+        is_weakly_refuted=is_refuted and unchanged < MIN_CERTAIN_SHARE and not is_foreign,
         change=change if is_refuted else replacement,
         highest="unsupported" if is_foreign else "partial" if is_partial else "supported",
     )
