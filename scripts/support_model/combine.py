@@ -22,7 +22,7 @@ from scripts.fit_citation_check import LOOKED_AT
 from scripts.support_model.doubted import SETS, cite, is_held_out
 from scripts.support_model.texts import read_open_half
 
-from modules.llm_platform.application.research.check.support_reading import score_claims
+from modules.llm_platform.application.research.check.support_reader import score_claims
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel

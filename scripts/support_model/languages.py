@@ -21,7 +21,7 @@ from scripts.support_model.combine import balance
 from scripts.support_model.doubted import cite
 from scripts.support_model.texts import read_open_half
 
-from modules.llm_platform.application.research.check.support_reading import score_claims
+from modules.llm_platform.application.research.check.support_reader import score_claims
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel

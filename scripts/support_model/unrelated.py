@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scripts.support_model.doubted import MAX_CLAIMS, cite
 
-from modules.llm_platform.application.research.check.support_reading import score_claims
+from modules.llm_platform.application.research.check.support_reader import score_claims
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from modules.llm_platform.application.research.check.support_reading import SupportReading
+from modules.llm_platform.application.research.check.support_reader import SupportReader
 from modules.llm_platform.application.services.seal_service import SealService, SealTools
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
@@ -55,7 +55,7 @@ async def check_answer(
     """
     checker = CitationChecker(sources, language)
     checked = checker.check(text, added)
-    if model is not None and await SupportReading(model, checker).finish(math.inf):
+    if model is not None and await SupportReader(model, checker).finish(math.inf):
         checked = checker.check(text, added)
     return ResearchResponse(
         query="How tall is the tower?",

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar, get_args
 
-from modules.llm_platform.application.research.check.support_reading import SupportReading
+from modules.llm_platform.application.research.check.support_reader import SupportReader
 from modules.llm_platform.application.seals.added_text import AddedText
 from modules.llm_platform.application.seals.findings import Findings, compare_words_alone, get_place
 from modules.llm_platform.domain.citations.checker import CitationChecker
@@ -69,9 +69,9 @@ async def rederive(
     by_words = await run(lambda: compare_words_alone(response, checker, signal))
     by_model, is_degraded = None, False
     if support_model is not None and by_words.needs_model:
-        reading = SupportReading(support_model, checker)
-        await reading.finish(deadline)
-        by_model, is_degraded = await run(lambda: checker.check_text(by_words.text)), bool(reading.degraded)
+        reader = SupportReader(support_model, checker)
+        await reader.finish(deadline)
+        by_model, is_degraded = await run(lambda: checker.check_text(by_words.text)), bool(reader.degraded)
 
     def compare() -> tuple[RederivedSentence, ...]:
         findings = Findings(by_words, by_model, is_degraded=is_degraded)

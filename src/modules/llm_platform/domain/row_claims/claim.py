@@ -232,10 +232,10 @@ class RowClaim:
     def has_cell(self, amount: Amount, places: Iterable[int], column: int | None = None) -> bool:
         """Return whether one of these rows has this number in a cell, or in the cell of this column."""
         written = self.text[slice(*amount.span)]
-        readings = [reading for reading, _ in list_numbers(written)]
+        stated = [values for values, _ in list_numbers(written)]
         rows = (self.table.rows[place] for place in places)
         cells = (cell for row in rows for cell in (row if column is None else [row[column]]))
-        return any(reading & other for cell in cells for other, _ in list_numbers(cell) for reading in readings)
+        return any(values & other for cell in cells for other, _ in list_numbers(cell) for values in stated)
 
     def confirms_amounts(self, places: Sequence[int], but: Span | None = None) -> bool:
         """Return whether each number and date of the claim, except in the span `but`, is in a cell of these rows."""

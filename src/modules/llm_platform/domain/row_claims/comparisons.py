@@ -61,7 +61,7 @@ class _Comparison(NamedTuple):
 
     first: Sequence[NamedRow]
     others: Sequence[NamedRow]
-    readings: Sequence[ComparedMeasure]
+    measures: Sequence[ComparedMeasure]
     word: Span
 
 
@@ -80,15 +80,15 @@ def compare_named_rows(claim: RowClaim) -> RowFinding | None:
     compared = _read_comparison(claim)
     if compared is not None:
         # An age comes before a date: who is older need not have joined earlier.
-        of_numbers = [one for one in compared.readings if not one.is_of_dates and _has_column(claim, one)]
-        found = [_check_order(claim, compared, reading) for reading in of_numbers or compared.readings]
+        of_numbers = [one for one in compared.measures if not one.is_of_dates and _has_column(claim, one)]
+        found = [_check_order(claim, compared, by) for by in of_numbers or compared.measures]
         known = [one for one in found if one is not None]
         return known[0] if len({one.is_true for one in known}) == 1 else None
     return _check_equality(claim)
 
 
-def _has_column(claim: RowClaim, reading: ComparedMeasure) -> bool:
-    return choose_compared_column(claim, reading.measure) is not None
+def _has_column(claim: RowClaim, by: ComparedMeasure) -> bool:
+    return choose_compared_column(claim, by.measure) is not None
 
 
 def compares_rows(claim: RowClaim) -> bool:
@@ -107,8 +107,8 @@ def _read_comparison(claim: RowClaim) -> _Comparison | None:
             word = claim.folded[at]
             before = range(max(0, at - COMPARATIVE_REACH), at)
             found = _find_comparative(claim, before, word) if word in than else None
-            if found is None and at >= gap[-1] - PREPOSITION_REACH and (readings := _read_preposition(word)):
-                found = readings, claim.words[at][1:]
+            if found is None and at >= gap[-1] - PREPOSITION_REACH and (measures := _read_preposition(word)):
+                found = measures, claim.words[at][1:]
             if found is not None:  # `after H2 but before Neo4j` is two comparisons
                 after = claim.folded[gap[-1] + 1 :]
                 is_one = not any(map(_read_preposition, after)) and THAN.isdisjoint(after)
@@ -120,21 +120,21 @@ def _find_comparative(
     claim: RowClaim, places: Sequence[int], than: str
 ) -> tuple[Sequence[ComparedMeasure], Span] | None:
     for at in reversed(places):
-        if readings := list(_list_readings(claim, at, than)):
+        if measures := list(_list_measures(claim, at, than)):
             after = claim.folded[at + 1 : places[-1] + 1]
             is_of_part = find_superlative(after) < len(after)  # `a faster first half than`
-            return None if is_of_part else (readings, claim.words[at][1:])
+            return None if is_of_part else (measures, claim.words[at][1:])
     return None
 
 
-def list_comparative_readings(claim: RowClaim, at: int) -> Iterator[ComparedMeasure]:
+def list_compared_measures(claim: RowClaim, at: int) -> Iterator[ComparedMeasure]:
     """Yield what the comparative at a place of the words compares, without a "than": `Which is cheaper, A or B?`"""
     yield from dict.fromkeys(
-        reading for than in sorted(load_phrases("than")) for reading in _list_readings(claim, at, than)
+        measure for than in sorted(load_phrases("than")) for measure in _list_measures(claim, at, than)
     )
 
 
-def _list_readings(claim: RowClaim, at: int, than: str) -> Iterator[ComparedMeasure]:
+def _list_measures(claim: RowClaim, at: int, than: str) -> Iterator[ComparedMeasure]:
     """Yield what the comparative at a place of folded words compares. A preceding "less" reverses it: `less expensive`."""
     words = claim.folded
     phrase = f"{words[at]} {than}"
@@ -152,22 +152,22 @@ def _list_readings(claim: RowClaim, at: int, than: str) -> Iterator[ComparedMeas
 
 
 def _read_preposition(word: str) -> list[ComparedMeasure]:
-    """Return the reading of a word such as "before" or "above" near a name."""
-    for part, reading in PREPOSITIONS.items():
+    """Return what a word such as "before" or "above" near a name compares."""
+    for part, measure in PREPOSITIONS.items():
         if word in load_phrases(part):
-            return [reading]
+            return [measure]
     return []
 
 
-def _check_order(claim: RowClaim, compared: _Comparison, reading: ComparedMeasure) -> RowFinding | None:
+def _check_order(claim: RowClaim, compared: _Comparison, by: ComparedMeasure) -> RowFinding | None:
     gap = _find_stated_gap(claim, compared.word)
-    unit = gap.unit if gap is not None and reading.measure is None and not reading.is_of_dates else ""
-    found = choose_compared_column(claim, reading.measure, is_of_dates=reading.is_of_dates, unit=unit)
+    unit = gap.unit if gap is not None and by.measure is None and not by.is_of_dates else ""
+    found = choose_compared_column(claim, by.measure, is_of_dates=by.is_of_dates, unit=unit)
     first, others = [row.place for row in compared.first], [row.place for row in compared.others]
     values = list_values(found, [*first, *others])
     if found is None or not values:
         return None
-    sign = 1 if reading.direction == "more" else -1
+    sign = 1 if by.direction == "more" else -1
     gaps = [sign * (one - other) for one in values[: len(first)] for other in values[len(first) :]]
     is_true, places = all(gap > 0 for gap in gaps), [*first, *others]
     if is_true and (claim.has_other_cells(first) or not _confirms_others(claim, compared, gap)):

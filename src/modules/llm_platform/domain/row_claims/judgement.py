@@ -69,7 +69,7 @@ def _find(claim: RowClaim) -> RowFinding | None:
 
 def _find_all(statements: Sequence[Sequence[RowClaim]]) -> RowFinding | None:
     """Return what the cells say of several statements: all are true, or one is not; None if one is not certain."""
-    found = [_find_agreed(readings) for readings in statements]
+    found = [_find_agreed(interpretations) for interpretations in statements]
     wrong = next((one for one in found if one is not None and one.is_true is False), None)
     if wrong is not None:
         return wrong
@@ -78,9 +78,9 @@ def _find_all(statements: Sequence[Sequence[RowClaim]]) -> RowFinding | None:
     return RowFinding(True, list(places)) if known and len(known) == len(found) else None
 
 
-def _find_agreed(readings: Sequence[RowClaim]) -> RowFinding | None:
-    """Return the finding of the readings of a statement; None if they differ: `Tom is 16 and the oldest is 71` is about two."""
-    found = [_find_statement(claim) for claim in readings if is_one_statement(claim)]
+def _find_agreed(interpretations: Sequence[RowClaim]) -> RowFinding | None:
+    """Return the finding of a statement; None if its interpretations differ: `Tom is 16 and the oldest is 71` is about two."""
+    found = [_find_statement(claim) for claim in interpretations if is_one_statement(claim)]
     known = [one for one in found if one is not None]
     return known[0] if len({one.is_true for one in known}) == 1 else None
 

@@ -25,7 +25,7 @@ from modules.llm_platform.domain.row_claims.claim import RowClaim, read_row_clai
 from modules.llm_platform.domain.row_claims.comparisons import (
     ComparedMeasure,
     choose_compared_column,
-    list_comparative_readings,
+    list_compared_measures,
     list_values,
 )
 from modules.llm_platform.domain.row_claims.judgement import judge_rows
@@ -156,22 +156,25 @@ def _state(question: Question) -> str:
 
 
 def _choose_row(claim: RowClaim) -> RowsFound | None:
-    """Return which of the named rows has the most or the least. If two readings of a question differ, there is no answer."""
+    """Return which of the named rows has the most or the least.
+
+    There is no answer if the question may be about two measures, and they give different rows.
+    """
     is_stated = claim.amounts or claim.spelled_amounts or claim.day  # `which was cheaper in 2019` is about other cells
     if len(claim.places) < MIN_NAMED or not claim.is_explained or is_beyond_cells(claim) or is_stated:
         return None
-    readings = list(_list_readings(claim))
-    of_numbers = [one for one in readings if not one.is_of_dates and _choose_column(claim, one) is not None]
-    compared = [_compare(claim, reading) for reading in of_numbers or readings]  # an age comes before a date
+    measures = list(_list_measures(claim))
+    of_numbers = [one for one in measures if not one.is_of_dates and _choose_column(claim, one) is not None]
+    compared = [_compare(claim, by) for by in of_numbers or measures]  # an age comes before a date
     found = [one for one in compared if one is not None]
     return found[0] if len({(one.decision, one.name) for one in found}) == 1 else None
 
 
-def _choose_column(claim: RowClaim, reading: ComparedMeasure) -> tuple[int, Column] | None:
-    return choose_compared_column(claim, reading.measure, is_of_dates=reading.is_of_dates)
+def _choose_column(claim: RowClaim, by: ComparedMeasure) -> tuple[int, Column] | None:
+    return choose_compared_column(claim, by.measure, is_of_dates=by.is_of_dates)
 
 
-def _list_readings(claim: RowClaim) -> Iterator[ComparedMeasure]:
+def _list_measures(claim: RowClaim) -> Iterator[ComparedMeasure]:
     if claim.superlative is not None:
         if read_places(claim.folded) != 1:
             return  # `the second cheapest`
@@ -182,20 +185,20 @@ def _list_readings(claim: RowClaim) -> Iterator[ComparedMeasure]:
     if not load_word_list("often").isdisjoint(claim.folded):
         return  # `needs water more often`
     for at, _ in enumerate(claim.folded):
-        yield from list_comparative_readings(claim, at)
+        yield from list_compared_measures(claim, at)
 
 
-def _compare(claim: RowClaim, reading: ComparedMeasure) -> RowsFound | None:
-    found = _choose_column(claim, reading)
+def _compare(claim: RowClaim, by: ComparedMeasure) -> RowsFound | None:
+    found = _choose_column(claim, by)
     values = list_values(found, claim.places)
     if found is None or not values:
         return None
-    best = max(values) if reading.direction == "more" else min(values)
+    best = max(values) if by.direction == "more" else min(values)
     first = [place for place, value in zip(claim.places, values, strict=True) if value == best]
     if 1 < len(first) < len(values):
         return None
     places = (*first, *(place for place in claim.places if place not in first))
-    extreme, column = EXTREME_OF[reading.direction, found[0] in claim.table.dates], claim.table.columns[found[0]]
+    extreme, column = EXTREME_OF[by.direction, found[0] in claim.table.dates], claim.table.columns[found[0]]
     shown = RowsFound(claim.table, places, len(places), extreme, column, "same")
     if len(first) == len(values):
         return shown

@@ -22,7 +22,7 @@ def is_one_statement(claim: RowClaim) -> bool:
 
 
 def divide(claim: RowClaim) -> list[list[RowClaim]]:
-    """Return the statements of a claim, each with its readings; empty if there are too many, or if one gives a reason.
+    """Return the statements of a claim, each in all its interpretations; empty if there are too many, or if one gives a reason.
 
     A statement without a name may be about all rows, or about the rows whose names begin the first statement. A statement has
     the length of the claim, because the other statements are replaced by blanks. So a span in a statement is valid in the claim.

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.text.positions import Offset
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import normalize_unit
 
-Reading = frozenset[str]  # the values that a written number can have: 1.000 is one thousand or one
+NumberValues = frozenset[str]  # the values that a written number can have: 1.000 is one thousand or one
 
 MAX_NUMBERS: Final = 60  # numbers of one text; the cells of a table are not compared one by one
 MEMOIZED_FIGURES: Final = 1024
@@ -126,7 +126,7 @@ def list_spelling_words() -> frozenset[str]:
     return frozenset(load_number_words()) | _ENGLISH_SCALES.keys()
 
 
-def find_compound_numbers(text: str, words: Collection[str]) -> list[tuple[Reading, Span]]:
+def find_compound_numbers(text: str, words: Collection[str]) -> list[tuple[NumberValues, Span]]:
     """Return the English numbers of several words (`twenty-one`, `two hundred and forty`, `three million`) with their spans.
 
     `words` are the folded words of the text.
@@ -154,23 +154,23 @@ def _parse_english_number(written: str) -> float:
     return total + below_1000
 
 
-def read_value(value: str) -> Reading:
-    """Return the readings of a value. A half and 0.5 may also be 50 percent."""
+def read_value(value: str) -> NumberValues:
+    """Return all values of a number. A half and 0.5 may also be 50 percent."""
     return frozenset({value, _PERCENT[value]}) if value in _PERCENT else frozenset({value})
 
 
-def list_numbers(text: str) -> list[tuple[Reading, Offset]]:
+def list_numbers(text: str) -> list[tuple[NumberValues, Offset]]:
     """Return the numbers in figures or Chinese characters, each with all its possible values and its offset in the text."""
     if "-" in text:
         text = _ISO_MONTH.sub("--", text)  # a month is compared by its name
-    found: list[tuple[Reading, Offset]] = []
+    found: list[tuple[NumberValues, Offset]] = []
     for match in _NUMBER.finditer(text):
         scale = _SCALE.match(text, match.end())
-        reading = _SCALED[f"{scale[1]} {match[0]}"] if scale else _READINGS[match[0]]
+        values = _SCALED_VALUES[f"{scale[1]} {match[0]}"] if scale else _FIGURES_VALUES[match[0]]
         clock = _CLOCK.fullmatch(match[0]) if ":" in match[0] else None
         if clock and _AFTERNOON.match(text, match.end()):
-            reading |= {f"{int(clock[1]) % 12 + 12}{clock[2]}"}
-        found.append((reading, Offset(match.start())))
+            values |= {f"{int(clock[1]) % 12 + 12}{clock[2]}"}
+        found.append((values, Offset(match.start())))
         if len(found) >= MAX_NUMBERS:
             break
     if not text.isascii():
@@ -178,9 +178,9 @@ def list_numbers(text: str) -> list[tuple[Reading, Offset]]:
     return found
 
 
-def _find_han_numbers(text: str) -> list[tuple[Reading, Offset]]:
+def _find_han_numbers(text: str) -> list[tuple[NumberValues, Offset]]:
     """Return the numbers in Chinese characters. In 百分之一点五 the number is 1.5, and 百分之 is not a number."""
-    found: list[tuple[Reading, Offset]] = []
+    found: list[tuple[NumberValues, Offset]] = []
     if "点" in text or "百分之" in text:
         for match in _HAN_DECIMAL.finditer(text):
             digits = "".join(str(_HAN_DIGITS[sign]) for sign in match[2])
@@ -205,8 +205,8 @@ def is_same_number(words: Sequence[str], others: Sequence[str]) -> bool:
     return not _read_number(words).isdisjoint(_read_number(others))
 
 
-def _read_number(words: Sequence[str]) -> Reading:
-    """Return the readings of words that together are one number; empty if they are not. Percentages have their sign."""
+def _read_number(words: Sequence[str]) -> NumberValues:
+    """Return the values of words that together are one number; empty if they are not. Percentages have their sign."""
     if words and normalize_unit(words[-1].casefold()) == PERCENT:
         return frozenset(value + PERCENT for value in _read_number(words[:-1]))
     if len(words) > 1 and words[0].casefold() in load_words("connectives", "articles"):
@@ -221,21 +221,21 @@ def _read_number(words: Sequence[str]) -> Reading:
     return figures[0][0] if len(figures) == 1 else frozenset()
 
 
-def _read_scaled(scale: str, written: str) -> Reading:
-    """Return the readings of `2 million`: with the factor, and without it."""
+def _read_scaled(scale: str, written: str) -> NumberValues:
+    """Return the values of `2 million`: with the factor, and without it."""
     factor = next(value for name, value in _FACTORS.items() if scale.lower().startswith(name))
     values = _parse_figures(written)
     return frozenset(_format_number(value * by) for value in values for by in (1, factor)) or frozenset({written})
 
 
-_SCALED: Final = Memoized(lambda words: _read_scaled(*words.split(" ", 1)), MEMOIZED_FIGURES)
+_SCALED_VALUES: Final = Memoized(lambda words: _read_scaled(*words.split(" ", 1)), MEMOIZED_FIGURES)
 
 
-def _read_figures(written: str) -> Reading:
+def _read_figures(written: str) -> NumberValues:
     return frozenset(map(_format_number, _parse_figures(written))) or frozenset({written})
 
 
-_READINGS: Final = Memoized(_read_figures, MEMOIZED_FIGURES)
+_FIGURES_VALUES: Final = Memoized(_read_figures, MEMOIZED_FIGURES)
 
 
 def _parse_figures(written: str) -> list[float]:
@@ -256,7 +256,7 @@ def _format_number(value: float) -> str:
     return f"{value:.12g}"
 
 
-def _read_han_number(written: str) -> Reading:
+def _read_han_number(written: str) -> NumberValues:
     return frozenset({_format_number(_parse_han_number(written)) if len(written) <= MAX_DIGITS else written})
 
 

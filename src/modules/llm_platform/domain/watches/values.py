@@ -90,8 +90,8 @@ def _pair_numbers(one: Claim, other: Claim) -> tuple[list[str], list[str]]:
 
 
 def _only_numbers(one: Claim, other: Claim) -> list[ClaimNumber]:
-    known = frozenset[str]().union(*(number.reading for number in other.numbers))
-    return [number for number in one.numbers if known.isdisjoint(number.reading)]
+    known = frozenset[str]().union(*(number.values for number in other.numbers))
+    return [number for number in one.numbers if known.isdisjoint(number.values)]
 
 
 def _unit(claim: Claim, number: ClaimNumber) -> str:

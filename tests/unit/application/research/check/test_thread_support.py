@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.support_model import FakeSupportModel
 
 from modules.llm_platform.application.research.check import thread_support
-from modules.llm_platform.application.research.check.support_reading import score_claims
+from modules.llm_platform.application.research.check.support_reader import score_claims
 from modules.llm_platform.application.research.check.thread_support import ThreadSupport
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
 from modules.llm_platform.domain.citations.checker import CitationChecker

@@ -164,7 +164,7 @@ def test_hostile_text_takes_linear_time(answer: str) -> None:
 
 def test_sentences_behind_the_last_reading_take_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer of one line is not copied again with each sentence that only passes through."""
-    monkeypatch.setattr(completion, "MAX_READINGS", 0)
+    monkeypatch.setattr(completion, "MAX_UNITS", 0)
 
     def pass_through(sentences: int) -> str:
         completer = MarkerCompleter(CitationChecker(SOURCES, "en"), "en")

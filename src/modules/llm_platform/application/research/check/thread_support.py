@@ -5,7 +5,7 @@ import concurrent.futures
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from modules.llm_platform.application.research.check.support_reading import (
+from modules.llm_platform.application.research.check.support_reader import (
     LATE,
     PAIRS_AT_ONCE,
     count_pairs,

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Collection, Iterable
 
 from modules.llm_platform.application.research.check.early_verification import EarlyVerification
-from modules.llm_platform.application.research.check.support_reading import SupportReading
+from modules.llm_platform.application.research.check.support_reader import SupportReader
 from modules.llm_platform.application.research.find.found import Found, Writers
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
@@ -36,7 +36,7 @@ class DraftComparison:
         self._run, self._reading = run, found.reading
         self._unchecked: list[AnswerSentence] = []
         model = writers.support_model
-        self._support = SupportReading(model, self.checker) if model is not None else None
+        self._support = SupportReader(model, self.checker) if model is not None else None
         self._is_judged = writers.verification is not None
         is_long = sum(len(source.text) for source in self.sources) > PREPARED_IN_THREAD_CHARS
         loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.table_rows import find_other_cell
 from modules.llm_platform.domain.citations.read.claims import ClaimNumber
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.numbers import PERCENT, Reading, find_other_date
+from modules.llm_platform.domain.text.numbers import PERCENT, NumberValues, find_other_date
 from modules.llm_platform.domain.text.positions import Offset, SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_same_word, normalize_unit
@@ -64,7 +64,7 @@ def find_changed_number(compared: Comparison) -> Change | None:
 
 def _find_changed_count(compared: Comparison, number: ClaimNumber) -> Change | None:
     """Return the change of a number in words if the passage counts the noun differently: "two gates", "three gates"."""
-    if _has_in_passage(compared, number.reading):
+    if _has_in_passage(compared, number.values):
         return None
     number_end = number.offset + len(number.spelled) - 1
     words = zip(compared.claim.words, compared.claim.offsets, strict=True)
@@ -81,33 +81,33 @@ def _find_changed_figures(compared: Comparison, number: ClaimNumber) -> Change |
 
     It is reported as a change of a date if both numbers may be years.
     """
-    claim, (reading, offset, _) = compared.claim, number
-    cell = find_other_cell(claim, reading, compared.source, compared.passage.ranked)
+    claim, (values, offset, _) = compared.claim, number
+    cell = find_other_cell(claim, values, compared.source, compared.passage.ranked)
     if cell is not None:
         return Change("number", find_figures(claim.text, offset), cell)
-    kind = _read_number_kind(claim.text, offset, reading)
-    if (other_offset := _find_other_unit(compared, reading, kind.unit)) is not None:
+    kind = _read_number_kind(claim.text, offset, values)
+    if (other_offset := _find_other_unit(compared, values, kind.unit)) is not None:
         found = compared.locate_in_passage(_find_number_and_unit(compared.passage_facts.text, other_offset))
         return Change("number", _find_number_and_unit(claim.text, offset), found)
     position = claim.find_position(offset)
-    for sentence in compared.find_sentences_lacking(position, lambda facts: not reading.isdisjoint(facts.values)):
+    for sentence in compared.find_sentences_lacking(position, lambda facts: not values.isdisjoint(facts.values)):
         facts = compared.read_facts(sentence)
         for other, other_offset in facts.figures:
             other_kind = _read_number_kind(facts.text, other_offset, other)
-            if kind.is_like(other_kind) and not any(other & mine.reading for mine in claim.numbers):
+            if kind.is_like(other_kind) and not any(other & mine.values for mine in claim.numbers):
                 found = compared.locate(sentence, find_figures(facts.text, other_offset))
                 is_date = kind.is_year and other_kind.is_year and not normalize_unit(kind.unit)
                 return Change("date" if is_date else "number", find_figures(claim.text, offset), found)
     return None
 
 
-def _find_other_unit(compared: Comparison, reading: Reading, unit: str) -> Offset | None:
+def _find_other_unit(compared: Comparison, values: NumberValues, unit: str) -> Offset | None:
     """Return the offset of the number in the passage if it only has other units there: "12 feet", "12 metres"."""
     own_unit, facts = normalize_unit(unit), compared.passage_facts
-    if not own_unit or not _has_in_passage(compared, reading):
+    if not own_unit or not _has_in_passage(compared, values):
         return None
-    offsets = [offset for other, offset in facts.figures if other & reading]
-    units = [normalize_unit(_read_number_kind(facts.text, offset, reading).unit) for offset in offsets]
+    offsets = [offset for other, offset in facts.figures if other & values]
+    units = [normalize_unit(_read_number_kind(facts.text, offset, values).unit) for offset in offsets]
     return offsets[0] if units and all(units) and own_unit not in units else None
 
 
@@ -116,13 +116,13 @@ def _is_computed(compared: Comparison, number: ClaimNumber) -> bool:
 
     Without a comparing word, a number that happens to equal a difference counts as changed.
     """
-    if _has_in_passage(compared, number.reading) or load_words("connectives", "comparing").isdisjoint(
+    if _has_in_passage(compared, number.values) or load_words("connectives", "comparing").isdisjoint(
         compared.claim.keys
     ):
         return False
     numbers = sorted(filter(None, map(_parse_number, compared.passage_facts.values)))[:MAX_COMPUTED]
     differences = {round(larger - smaller, 6) for smaller, larger in combinations(numbers, 2)}
-    return any(_parse_number(value) in differences for value in number.reading)
+    return any(_parse_number(value) in differences for value in number.values)
 
 
 def find_changed_date(compared: Comparison) -> Change | None:
@@ -161,8 +161,8 @@ def count_missing_numbers(compared: Comparison) -> int:
 
 def _has_number(compared: Comparison, number: ClaimNumber) -> bool:
     """Return whether the number, in figures or words, is in the passage or in a sentence that shares much of the claim."""
-    reading, offset, spelled = number
-    if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
+    values, offset, spelled = number
+    if spelled and float(min(values)) <= MAX_LISTED_COUNT:
         return True
     ranked = compared.passage.ranked
     as_written = compared.source.find_exact_sentences(compared.claim.keys[compared.claim.find_position(offset)])
@@ -170,21 +170,21 @@ def _has_number(compared: Comparison, number: ClaimNumber) -> bool:
     if is_one_word and any(as_written >> sentence & 1 for sentence in ranked):
         return True
     with_numbers = compared.source.sentences_with_numbers
-    return _has_in_passage(compared, reading) or not all(
-        reading.isdisjoint(compared.read_facts(sentence).values) for sentence in ranked if with_numbers >> sentence & 1
+    return _has_in_passage(compared, values) or not all(
+        values.isdisjoint(compared.read_facts(sentence).values) for sentence in ranked if with_numbers >> sentence & 1
     )
 
 
-def _has_in_passage(compared: Comparison, reading: Reading) -> bool:
-    return not reading.isdisjoint(compared.passage_facts.values)
+def _has_in_passage(compared: Comparison, values: NumberValues) -> bool:
+    return not values.isdisjoint(compared.passage_facts.values)
 
 
 def _parse_number(value: str) -> float | None:
-    """Return a value of a reading; None for a time or a date."""
+    """Return a value as a number; None for a time or a date."""
     return float(value) if value.replace(".", "", 1).isdecimal() else None
 
 
-def _read_number_kind(text: str, offset: Offset, reading: Reading) -> _NumberKind:
+def _read_number_kind(text: str, offset: Offset, values: NumberValues) -> _NumberKind:
     """Return the kind of the number at this offset: in "The wall, 12 feet high", the word `wall` and the unit `feet`."""
     match = _UNIT.match(text, offset)
     before = _LAST_WORD.search(text[max(0, offset - WORD_BEFORE_CHARS) : offset])
@@ -192,7 +192,7 @@ def _read_number_kind(text: str, offset: Offset, reading: Reading) -> _NumberKin
     unit = sign if normalize_unit(sign) and not sign.isalnum() else match[1] if match and match[1] else ""
     if text.endswith("百分之", 0, offset):
         unit = PERCENT
-    return _NumberKind(before[1].casefold() if before else "", unit.casefold(), any(map(_YEAR.match, reading)))
+    return _NumberKind(before[1].casefold() if before else "", unit.casefold(), any(map(_YEAR.match, values)))
 
 
 def _find_number_and_unit(text: str, offset: Offset) -> Span:

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation, ModelVerdic
 from modules.llm_platform.domain.text.numbers import (
     ALSO_VERBS,
     ISO_DATE,
-    Reading,
+    NumberValues,
     list_numbers,
     load_date_words,
     load_number_words,
@@ -106,7 +106,7 @@ def _is_within(citation: Citation, claim: str | None) -> bool:
     return _STATED_SUPPORT[citation.verdict] <= _STATED_SUPPORT[find_highest_verdict(words, claim, citation.quote)]
 
 
-def _list_facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
+def _list_facts(text: str, identifiers: frozenset[str]) -> list[NumberValues]:
     """Return the figures, words for numbers, months, weekdays and identifiers of a text, in order of their first place.
 
     Each comes with the values that it can mean. `identifiers` are words that count as identifiers, whatever they look like.
@@ -122,10 +122,10 @@ def _list_facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
             found.append((_make_date(dates[word]), at))
         elif word in identifiers or _is_identifier(match[0]):
             found.append((frozenset({word.removesuffix("()")}), at))
-    return list(dict.fromkeys(reading for reading, _ in sorted(found, key=itemgetter(1))))
+    return list(dict.fromkeys(values for values, _ in sorted(found, key=itemgetter(1))))
 
 
-def _make_date(number: int) -> Reading:
+def _make_date(number: int) -> NumberValues:
     return frozenset({f"date {number}"})
 
 

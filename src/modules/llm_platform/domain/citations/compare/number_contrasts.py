@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.citations.compare.changes import Places, find_number, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
-from modules.llm_platform.domain.text.numbers import Reading, find_number_words, load_number_words, read_value
+from modules.llm_platform.domain.text.numbers import NumberValues, find_number_words, load_number_words, read_value
 from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
@@ -45,7 +45,7 @@ def _compare_at_numbers(
         mine = read(claim.facts, number.offset)
         if mine is None:
             continue
-        offsets = [offset for reading, offset in _list_numbers(sentence) if reading & number.reading]
+        offsets = [offset for values, offset in _list_numbers(sentence) if values & number.values]
         theirs = [word for offset in offsets if (word := read(sentence, offset)) is not None]
         if theirs and all(kind != mine[0] for kind, _ in theirs):
             return find_word(claim.text, mine[1]), find_word(sentence.text, theirs[0][1])
@@ -87,7 +87,7 @@ def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumbe
     return None
 
 
-def _list_numbers(facts: TextFacts) -> list[tuple[Reading, Offset]]:
+def _list_numbers(facts: TextFacts) -> list[tuple[NumberValues, Offset]]:
     """Return the numbers in figures, then the numbers in words, with their offsets."""
     known = load_number_words()
     spelled = [
@@ -106,7 +106,7 @@ class _NumberedClause(NamedTuple):
     `span` is the place of the number, `unit` is the word right after it, and `before` and `after` are the content words around.
     """
 
-    reading: Reading
+    values: NumberValues
     span: Span
     unit: str
     before: Sequence[str]
@@ -124,11 +124,11 @@ def compare_clauses(claim: Claim, sentence: TextFacts) -> Places | None:
     if len(claim.numbers) != 1:
         return None
     number, clauses = claim.numbers[0], _split_numbered_clauses(sentence)
-    own = next((clause for clause in clauses if clause.reading & number.reading), None)
+    own = next((clause for clause in clauses if clause.values & number.values), None)
     if own is None:
         return None
     other = clauses[1 - clauses.index(own)]
-    if other.reading & own.reading or other.unit != own.unit or not _has_words_of_other(claim, own, other):
+    if other.values & own.values or other.unit != own.unit or not _has_words_of_other(claim, own, other):
         return None
     return find_number(claim.text, number.offset), other.span
 
@@ -161,16 +161,16 @@ def _split_numbered_clauses(sentence: TextFacts) -> Sequence[_NumberedClause]:
     cuts = [at for at, word in enumerate(sentence.folded) if word in joining]
     if len(cuts) != 1:
         return ()
-    numbers = [(_locate_word(sentence, offset), reading, offset) for reading, offset in sentence.figures]
+    numbers = [(_locate_word(sentence, offset), values, offset) for values, offset in sentence.figures]
     clauses: list[_NumberedClause] = []
     for first, end in ((0, cuts[0]), (cuts[0], len(sentence.folded))):
         within = [number for number in numbers if first <= number[0] < end]
         if len(within) != 1:
             return ()
-        at, reading, offset = within[0]
+        at, values, offset = within[0]
         clauses.append(
             _NumberedClause(
-                reading,
+                values,
                 find_number(sentence.text, offset),
                 unit=sentence.folded[at + 1] if at + 1 < end else "",
                 before=_list_content(sentence, first, at),

@@ -5,7 +5,7 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText
 from modules.llm_platform.domain.citations.read.claims import Claim
-from modules.llm_platform.domain.text.numbers import Reading, list_numbers
+from modules.llm_platform.domain.text.numbers import NumberValues, list_numbers
 from modules.llm_platform.domain.text.positions import SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
@@ -16,7 +16,7 @@ MIN_BARS: Final = 2  # a line with only one bar need not be a table row
 
 
 def find_other_cell(
-    claim: Claim, reading: Reading, source: SourceText, ranked: Sequence[SentenceNumber]
+    claim: Claim, values: NumberValues, source: SourceText, ranked: Sequence[SentenceNumber]
 ) -> Span | None:
     """Return the span of the table cell that contradicts a number of the claim; None if there is none.
 
@@ -28,7 +28,7 @@ def find_other_cell(
     if len(named) != 1:
         return None
     row, head = named[0], _find_head(source, named[0])
-    if head == row or any(reading & other for at in (row, head) for other, _ in list_numbers(_get_text(source, at))):
+    if head == row or any(values & other for at in (row, head) for other, _ in list_numbers(_get_text(source, at))):
         return None
     cells, heads = _list_cells(source, row)[1:], _list_cells(source, head)[1:]
     figures = [

@@ -302,12 +302,12 @@ def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
     Names count only if they are in Latin letters and the claim is in another alphabet.
     """
     known = source.read_facts((0, len(source.text))).numbers
-    for reading, at, spelled in claim.numbers:
+    for values, at, spelled in claim.numbers:
         key = claim.keys[claim.find_position(at)]
         if (
             known
             and not spelled
-            and not any(reading & known_reading for known_reading in known)
+            and not any(values & known_values for known_values in known)
             and not source.find_sentences(key)
         ):
             return True

@@ -12,7 +12,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.compare.changes import Places, find_number, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
-from modules.llm_platform.domain.text.numbers import Reading
+from modules.llm_platform.domain.text.numbers import NumberValues
 from modules.llm_platform.domain.text.positions import WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
@@ -57,7 +57,7 @@ def _find_quantifier(sentence: TextFacts, quantifiers: frozenset[str], noun: str
 
 def _find_share(sentence: TextFacts, noun: str) -> Span | None:
     """Return the place of the smaller number in "74 of the 90 positions" or "of the 90 positions, 74"."""
-    figures = [(float(min(reading, key=len)), offset) for reading, offset in sentence.figures if _is_plain(reading)]
+    figures = [(float(min(values, key=len)), offset) for values, offset in sentence.figures if _is_plain(values)]
     for whole, offset in figures:
         is_whole = _BEFORE_WHOLE.search(sentence.text[:offset].rstrip().casefold())
         if not is_whole or not is_form_of_any(noun, _split_words_after_first(sentence.text[offset:])):
@@ -68,8 +68,8 @@ def _find_share(sentence: TextFacts, noun: str) -> Span | None:
     return None
 
 
-def _is_plain(reading: Reading) -> bool:
-    return all(value.replace(".", "", 1).isdigit() for value in reading)
+def _is_plain(values: NumberValues) -> bool:
+    return all(value.replace(".", "", 1).isdigit() for value in values)
 
 
 def _split_words_after_first(text: str) -> list[str]:

@@ -69,15 +69,15 @@ class _Rewriter:
         masked = mask_code_spans(line.text)
         copied, at = line.start, 0  # `copied` is an offset in the text, `at` in the line
         while token := TOKEN.search(masked, at):
-            reading = self._reader.read(token)
-            at = reading.end
-            if reading.numbers is None:
+            parsed = self._reader.read(token)
+            at = parsed.end
+            if parsed.numbers is None:
                 continue
-            start, end = line.start + token.start(), line.start + reading.end
+            start, end = line.start + token.start(), line.start + parsed.end
             self._writer.copy(copied, start)
-            if reading.kept:
-                self._writer.copy(line.start + reading.kept[0], line.start + reading.kept[1], link=(start, end))
-            self._write_markers(reading.numbers, start, end)
+            if parsed.kept:
+                self._writer.copy(line.start + parsed.kept[0], line.start + parsed.kept[1], link=(start, end))
+            self._write_markers(parsed.numbers, start, end)
             copied = end
         self._writer.copy(copied, line.start + len(line.text))
 

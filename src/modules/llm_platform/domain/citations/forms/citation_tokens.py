@@ -15,7 +15,7 @@ from modules.llm_platform.domain.citations.forms.cited_links import LinkReader, 
 from modules.llm_platform.domain.citations.forms.given_names import NARRATED
 from modules.llm_platform.domain.citations.forms.link_groups import REFERENCE_LINK, read_link_group
 from modules.llm_platform.domain.citations.forms.numbered_sources import NumberedSources
-from modules.llm_platform.domain.citations.forms.token_reading import TokenReading, cite, skip_character
+from modules.llm_platform.domain.citations.forms.parsed_token import ParsedToken, cite, skip_character
 from modules.llm_platform.domain.citations.forms.written_addresses import ADDRESS_START, LINK, add_scheme, find_url
 from modules.llm_platform.domain.markdown.addresses import read_address
 from modules.llm_platform.domain.markdown.markers import MARKER
@@ -66,7 +66,7 @@ class TokenReader:
         self._sources = sources
         self._links = LinkReader(sources)
 
-    def read(self, token: re.Match[str]) -> TokenReading:
+    def read(self, token: re.Match[str]) -> ParsedToken:
         sources, text = self._sources, token[0]
         match token.lastgroup:
             case "image":
@@ -136,31 +136,31 @@ class TokenReader:
                 self._sources.name(key, number)
         return () if number is None else (number,)
 
-    def _read_cite_index(self, token: re.Match[str]) -> TokenReading:
+    def _read_cite_index(self, token: re.Match[str]) -> ParsedToken:
         """Read `(cite index="2-1,3-1">…</cite>`, which cites the sources 2 and 3. Its words stay."""
         index = _CITE_INDEX.search(token[0])
         documents = [part.partition("-")[0] for part in index[1].split(",")] if index else []
         numbers = (number for document in documents for number in self._sources.list_entry_numbers(document))
-        return TokenReading(token.end(), _list_once(numbers), kept=token.span("said"))
+        return ParsedToken(token.end(), _list_once(numbers), kept=token.span("said"))
 
-    def _read_narrated_title(self, token: re.Match[str]) -> TokenReading:
+    def _read_narrated_title(self, token: re.Match[str]) -> ParsedToken:
         """Read `according to the handbook` or `Source: Handbook`, if a given source has this title.
 
         The words are removed, because they are no part of what the source says.
         """
         found = self._sources.given_names.find_title(token.string, token.end())
         if found is None:
-            return TokenReading(token.end(), None)
+            return ParsedToken(token.end(), None)
         number, end = found
-        return TokenReading(end, (number,))
+        return ParsedToken(end, (number,))
 
-    def _read_parentheses(self, token: re.Match[str]) -> TokenReading:
+    def _read_parentheses(self, token: re.Match[str]) -> ParsedToken:
         """Read `([Reuters](https://…); https://…)`, `(Smith, 2021)`, `(2)` or `(Handbook)`."""
         line, at = token.string, token.start()
         if group := read_link_group(line, at):
             found = (self._links.find_grouped(link) for link in group.links)
             numbers = _list_once(number for number in found if number is not None)
-            return TokenReading(group.end, numbers) if numbers else skip_character(token)
+            return ParsedToken(group.end, numbers) if numbers else skip_character(token)
         whole = _PARENTHESISED.match(line, at)
         if whole is None:
             return skip_character(token)
@@ -183,15 +183,15 @@ class TokenReader:
         line, (start, end) = parentheses.string, parentheses.span()
         return self._sources.given_names.read_label(parentheses[0][1:-1], (line[:start], line[end:]))
 
-    def _read_address(self, token: re.Match[str]) -> TokenReading:
+    def _read_address(self, token: re.Match[str]) -> ParsedToken:
         """Read `https://…`, `<https://…>` or `www.…`."""
         line, span = token.string, _find_address(token)
         if span is None:
-            return TokenReading(token.end(), None)
+            return ParsedToken(token.end(), None)
         start, end = span
         url = add_scheme(line[start:end])
         end += token[0][0] == "<" and line.startswith(">", end)
-        return TokenReading(end, (self._sources.assign_number(url),) if is_web_url(url) else None)
+        return ParsedToken(end, (self._sources.assign_number(url),) if is_web_url(url) else None)
 
 
 def _find_address(token: re.Match[str]) -> Span | None:

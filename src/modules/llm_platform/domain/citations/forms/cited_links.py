@@ -11,7 +11,7 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.forms.link_groups import GroupedLink
 from modules.llm_platform.domain.citations.forms.numbered_sources import DOCUMENT_SCHEME, NumberedSources
-from modules.llm_platform.domain.citations.forms.token_reading import TokenReading, skip_character
+from modules.llm_platform.domain.citations.forms.parsed_token import ParsedToken, skip_character
 from modules.llm_platform.domain.citations.forms.written_addresses import LINK_TEXT, LINK_URL, add_scheme
 from modules.llm_platform.domain.urls.canonical_url import get_host, is_web_url
 
@@ -33,12 +33,12 @@ class LinkReader:
     def __init__(self, sources: NumberedSources) -> None:
         self._sources = sources
 
-    def read_link(self, token: re.Match[str]) -> TokenReading:
+    def read_link(self, token: re.Match[str]) -> ParsedToken:
         """Read `[Reuters](https://…)`."""
         words, target = _split_link(_LINK_PARTS, token[0])
         return self._cite_link(token, words, self._find_opened(words, target), add_scheme(target.strip("<>")))
 
-    def read_reference(self, token: re.Match[str]) -> TokenReading:
+    def read_reference(self, token: re.Match[str]) -> ParsedToken:
         """Read `[Reuters][1]`, a link whose address is defined elsewhere."""
         words, label = _split_link(_REFERENCE_PARTS, token[0])
         return self._cite_link(token, words, self._sources.find_named(label or words), "")
@@ -61,13 +61,13 @@ class LinkReader:
         wanted = read_label_number(words)
         return self._sources.assign_number(url, "" if wanted else words, wanted)
 
-    def _cite_link(self, token: re.Match[str], words: str, number: int | None, url: str) -> TokenReading:
+    def _cite_link(self, token: re.Match[str], words: str, number: int | None, url: str) -> ParsedToken:
         if number is None:
             return skip_character(token)
         if _is_label(words, url, token):
-            return TokenReading(token.end(), (number,))
+            return ParsedToken(token.end(), (number,))
         start = token.start() + len("[")
-        return TokenReading(token.end(), (number,), kept=(start, start + len(words)))
+        return ParsedToken(token.end(), (number,), kept=(start, start + len(words)))
 
 
 def _split_link(parts: re.Pattern[str], link: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tab
 from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, ends_sentence
 
 MAX_SENTENCE_CHARS = 3000  # a longer one gets no marker
-MAX_READINGS = 2000  # sentences and lines of one answer; the rest of the answer gets no markers
+MAX_UNITS = 2000  # sentences and lines of one answer; later ones get no markers
 
 _NEXT_WORDS = " Then it"  # follow a sentence, so that an abbreviation at its end is recognised
 _LAST_STOP = re.compile(rf"(?<![.…])[{STOPS}{WIDE_STOPS}]\Z")
@@ -34,7 +34,7 @@ class MarkerCompleter:
         self._line = ""  # the part of that line that was returned
         self._pending = ""  # begins with a line or a sentence
         self._length = 0  # length of the returned text
-        self._readings = 0
+        self._units = 0
 
     def feed(self, unit: str) -> str:
         """Add the next sentence or line, and return the text that is now complete; empty if none is."""
@@ -48,8 +48,8 @@ class MarkerCompleter:
 
     def _read(self, *, is_complete: bool) -> str:
         """Return the sentences that ended in the pending text, with their markers."""
-        self._readings += 1
-        if self._readings > MAX_READINGS:
+        self._units += 1
+        if self._units > MAX_UNITS:
             rest, self._pending = self._pending, ""  # the state of the line is not needed any more
             return rest
         blocks = copy(self._blocks)

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.text.language import capitalises_nouns, load_st
 from modules.llm_platform.domain.text.negation import count_negators, list_denied_words
 from modules.llm_platform.domain.text.numbers import (
     ISO_DATE,
-    Reading,
+    NumberValues,
     find_compound_numbers,
     find_number_words,
     list_numbers,
@@ -38,10 +38,10 @@ _CLAUSE = re.compile(r"[,;:](?=\s)|[，、；：（(]|\s[–—-]\s")
 class ClaimNumber(NamedTuple):
     """A number of a claim: its possible values, its offset, and its words (empty for a number in figures).
 
-    The reading of "1,234" is `{"1234", "1.234"}`, because a comma may separate thousands or decimals.
+    The values of "1,234" are `{"1234", "1.234"}`, because a comma may separate thousands or decimals.
     """
 
-    reading: Reading
+    values: NumberValues
     offset: Offset
     spelled: str
 
@@ -92,13 +92,13 @@ class Claim:
     def numbers(self) -> list[ClaimNumber]:
         """The numbers in figures, then the numbers in words."""
         known, compounds = load_number_words(), find_compound_numbers(self.text, self.keys)
-        spelled = [ClaimNumber(reading, Offset(start), self.text[start:end]) for reading, (start, end) in compounds]
+        spelled = [ClaimNumber(values, Offset(start), self.text[start:end]) for values, (start, end) in compounds]
         spelled += [
             ClaimNumber(read_value(known[self.keys[at]]), self.offsets[at], self.keys[at])
             for at in find_number_words(self.keys)
             if not any(start <= self.offsets[at] < end for _, (start, end) in compounds)
         ]
-        return [ClaimNumber(reading, offset, "") for reading, offset in list_numbers(self.text)] + spelled
+        return [ClaimNumber(values, offset, "") for values, offset in list_numbers(self.text)] + spelled
 
     @cached_property
     def denied_words(self) -> list[str]:
@@ -162,19 +162,19 @@ class TextFacts:
         return [len(word) > 1 and word not in self._stop_words for word in self.folded]
 
     @cached_property
-    def figures(self) -> list[tuple[Reading, Offset]]:
+    def figures(self) -> list[tuple[NumberValues, Offset]]:
         """The numbers that are not written in words, with their offsets."""
         return list_numbers(self.text)
 
     @cached_property
-    def numbers(self) -> list[Reading]:
+    def numbers(self) -> list[NumberValues]:
         """The possible values of each number, whether it is written in figures or in words."""
-        found = [reading for reading, _ in self.figures]
+        found = [values for values, _ in self.figures]
         if not self._spells_numbers:
             return found
         known, words, rest = load_number_words(), self.folded, self.text
         if compounds := find_compound_numbers(self.text, words):
-            found += [reading for reading, _ in compounds]
+            found += [values for values, _ in compounds]
             for _, (start, end) in reversed(compounds):
                 rest = rest[:start] + rest[end:]
             words = _fold_words(rest)

@@ -39,7 +39,7 @@ def count_pairs(claims: Sequence[UndecidedClaim]) -> int:
     return sum(len(claim.passages) for claim in claims)
 
 
-class SupportReading:
+class SupportReader:
     """Lets the model read the undecided claims of one checker. Meanwhile, no other thread may use the checker.
 
     `degraded` says why some sentences were not read.

@@ -13,7 +13,7 @@ from tests.support.cases import for_each
 from tests.support.virtual_time import in_virtual_time
 from tests.support.written_answers import make_draft, write_answer
 
-from modules.llm_platform.application.research.check import support_reading
+from modules.llm_platform.application.research.check import support_reader
 from modules.llm_platform.application.research.check.verification import Verification
 from modules.llm_platform.application.research.write.draft import _REMEMBERED, Draft
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
@@ -176,15 +176,15 @@ async def test_a_slow_model_ends_with_the_time_of_the_run() -> None:
     model.may_score.clear()
     draft = await write_answer(FakeSynthesizer(FIRST), (SOURCE,), support_model=model, seconds=5.0)
     assert verdicts(draft)[0][1] == "words"
-    assert [entry.reason for entry in draft.degraded] == [support_reading.LATE]
+    assert [entry.reason for entry in draft.degraded] == [support_reader.LATE]
 
 
 async def test_the_pairs_of_an_answer_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(support_reading, "MAX_PAIRS", 1)
+    monkeypatch.setattr(support_reader, "MAX_PAIRS", 1)
     model = FakeSupportModel(SURE)
     draft = await write_answer(FakeSynthesizer(FIRST + SECOND), (SOURCE,), support_model=model)
     assert sorted(by for _, by in verdicts(draft)) == ["encoder", "words"]
-    assert [entry.reason for entry in draft.degraded] == [support_reading.TOO_MANY]
+    assert [entry.reason for entry in draft.degraded] == [support_reader.TOO_MANY]
 
 
 async def test_a_text_that_was_taken_back_is_not_read() -> None:
