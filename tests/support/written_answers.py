@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from modules.llm_platform.application.research.check.verification import Verification
+from modules.llm_platform.application.research.check.judge_task import JudgeTask
 from modules.llm_platform.application.research.events import ResearchEvent, Reset, Token
 from modules.llm_platform.application.research.find.found import Found, Writers
 from modules.llm_platform.application.research.find.read_pages import SourcesBeingRead
@@ -36,7 +36,7 @@ def make_draft(
     fallback: ISynthesizer | None = None,
     reading: SourcesBeingRead | None = None,
     emit: Callable[[ResearchEvent], None] = ignore_event,
-    verification: Verification | None = None,
+    judge_task: JudgeTask | None = None,
     support_model: ISupportModel | None = None,
     has_llm: bool = False,
     excerpts: Sequence[Source] | None = None,
@@ -66,7 +66,7 @@ def make_draft(
         max_tokens=500,
         counts_late_text=has_llm,
         completes_fallback=has_llm,
-        verification=verification,
+        judge_task=judge_task,
         support_model=support_model,
     )
     return Draft(run, found, writers)
@@ -94,7 +94,7 @@ def shown_text(shown: list[str]) -> Callable[[ResearchEvent], None]:
 
 def judge_of(
     judge: ICitationJudge, question: str, sources: Sequence[Source], *, seconds: float = FOREVER_S, **fields: Any
-) -> Verification:
-    """Return the verification of an English answer that must end within `seconds`."""
+) -> JudgeTask:
+    """Return the judge task of an English answer that must end within `seconds`."""
     until = asyncio.get_running_loop().time() + seconds
-    return replace(Verification(judge, until, question, "en", sources), **fields)
+    return replace(JudgeTask(judge, until, question, "en", sources), **fields)

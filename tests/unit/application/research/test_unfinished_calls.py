@@ -15,9 +15,9 @@ from tests.support.written_answers import FOREVER_S, judge_of, write_answer
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.budgeted_llm import BudgetedLLM
-from modules.llm_platform.application.research.check.early_verification import EarlyVerification
+from modules.llm_platform.application.research.check.early_judging import EarlyJudging
 from modules.llm_platform.application.research.check.judge import CachedCitationJudge, LLMCitationJudge
-from modules.llm_platform.application.research.check.verification import ask_judge
+from modules.llm_platform.application.research.check.judge_task import ask_judge
 from modules.llm_platform.application.research.find.plan import SearchPlanner
 from modules.llm_platform.application.research.find.round_queries import RoundModel, ask_model
 from modules.llm_platform.application.research.find.rounds import DEEP, FurtherRounds
@@ -91,15 +91,15 @@ async def test_queries_of_a_round_that_an_early_finish_ends(is_free: bool, cost_
 @FREE_OR_PAID
 @in_virtual_time
 async def test_a_late_judge(is_free: bool, cost_usd: float | None) -> None:
-    verification = judge_of(make_late_judge(is_free=is_free), QUESTION, SOURCES, seconds=2.0)
-    judgment, _ = await ask_judge(verification, [CitedClaim(claim=TEXT, quote=SOURCES[0].text)])
+    judge_task = judge_of(make_late_judge(is_free=is_free), QUESTION, SOURCES, seconds=2.0)
+    judgment, _ = await ask_judge(judge_task, [CitedClaim(claim=TEXT, quote=SOURCES[0].text)])
     assert judgment.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
 
 
 @FREE_OR_PAID
 @in_virtual_time
 async def test_a_cancelled_early_judgment(is_free: bool, cost_usd: float | None) -> None:
-    early = EarlyVerification(judge_of(make_late_judge(is_free=is_free), QUESTION, SOURCES, max_wait_share=0.0))
+    early = EarlyJudging(judge_of(make_late_judge(is_free=is_free), QUESTION, SOURCES, max_wait_share=0.0))
     citations = CitationChecker(SOURCES, "en").check(TEXT).citations
     early.add((TEXT[citation.start : citation.end], citation) for citation in citations)
     await asyncio.sleep(0.1)

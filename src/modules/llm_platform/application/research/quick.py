@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.budget import Price
-from modules.llm_platform.application.research.check.verification import Verification
+from modules.llm_platform.application.research.check.judge_task import JudgeTask
 from modules.llm_platform.application.research.find.files import FilesSearch, OpenedFiles
 from modules.llm_platform.application.research.find.found import Found, Writers, announce_sources
 from modules.llm_platform.application.research.find.read_pages import PageReads, SourcesBeingRead
@@ -189,12 +189,12 @@ class QuickResearch:
             max_tokens=tools.options.max_tokens,
             counts_late_text=tools.has_llm,
             completes_fallback=tools.has_llm,  # without a model, the fallback is the only writer, and sets all markers
-            verification=self._make_verification(run, found),
+            judge_task=self._make_judge_task(run, found),
             support_model=tools.support_model,
         )
 
-    def _make_verification(self, run: Run, found: Found) -> Verification | None:
-        """Return the judge of the citations; None without a judge.
+    def _make_judge_task(self, run: Run, found: Found) -> JudgeTask | None:
+        """Return the task of the judge; None without a judge.
 
         A judge of the doubted citations alone is optional: a whole answer waits only briefly for it, and its late calls are
         not repeated.
@@ -202,11 +202,11 @@ class QuickResearch:
         tools = self._tools
         if tools.judge is None:
             return None
-        verification = Verification(tools.judge, run.deadline, found.question, run.language, found.sources)
+        judge_task = JudgeTask(tools.judge, run.deadline, found.question, run.language, found.sources)
         if tools.options.judges_supported:
-            return verification
+            return judge_task
         return replace(
-            verification,
+            judge_task,
             doubted_only=True,
             max_wait_share=None if run.is_streamed else MAX_WAIT_SHARE[run.request.depth],
             cancelled=tools.late_claims,

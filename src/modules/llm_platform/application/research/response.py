@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from modules.llm_platform.application.research.check.verification import count_changed
+from modules.llm_platform.application.research.check.judge_task import count_changed
 from modules.llm_platform.application.research.find.found import Found
 from modules.llm_platform.application.research.find.read_pages import ReadCounts
 from modules.llm_platform.application.research.find.search import list_providers

@@ -9,7 +9,7 @@ from typing import Final
 
 from modules.llm_platform.application.rag import answering
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K
-from modules.llm_platform.application.research.check.verification import Verification
+from modules.llm_platform.application.research.check.judge_task import JudgeTask
 from modules.llm_platform.application.research.find.found import Found, Writers
 from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESERVE_SHARE
 from modules.llm_platform.application.research.run import Run
@@ -161,11 +161,9 @@ class AnswerService:
         if question != run.question.question:
             collected.degraded.append(Degraded(component="question", reason=QUESTION_CUT))
         found = Found(question=question, sources=answering.number_passages(collected.passages))
-        verification = None
+        judge_task = None
         if self._judge:
-            verification = Verification(
-                self._judge, run.get_time(VERIFICATION_END), question, run.language, found.sources
-            )
+            judge_task = JudgeTask(self._judge, run.get_time(VERIFICATION_END), question, run.language, found.sources)
         has_llm = self._writer is not self._fallback
         writers = Writers(
             writer=self._writer,
@@ -173,7 +171,7 @@ class AnswerService:
             max_tokens=self._options.max_tokens,
             counts_late_text=has_llm,
             completes_fallback=has_llm,
-            verification=verification,
+            judge_task=judge_task,
             support_model=self._support_model,
         )
         if run.fallback:

@@ -8,8 +8,13 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
+from modules.llm_platform.application.research.check.judge_task import (
+    JudgedCitations,
+    JudgeTask,
+    count_changed,
+    judge_citations,
+)
 from modules.llm_platform.application.research.check.thread_support import ThreadSupport
-from modules.llm_platform.application.research.check.verification import Verification, Verified, count_changed, verify
 from modules.llm_platform.application.research.events import Read, Started
 from modules.llm_platform.application.verification import events
 from modules.llm_platform.application.verification.claim_search import ClaimSearch, number_new_sources
@@ -152,12 +157,12 @@ class TextVerification:
         searches_documents = self._tools.options.searches_documents and not has_sources
         return (*(("web",) if self._request.find_sources else ()), *((DOCUMENTS,) if searches_documents else ()))
 
-    async def _ask_judge(self, cited: CitedText, text: TextComparison) -> Verified:
+    async def _ask_judge(self, cited: CitedText, text: TextComparison) -> JudgedCitations:
         """Let the judge, if there is one, verify the citations after the comparison of words."""
         citations = text.check.list_citations()
         if self._tools.judge is None:
-            return Verified(citations)
-        verification = Verification(
+            return JudgedCitations(citations)
+        task = JudgeTask(
             self._tools.judge,
             self._get_time(JUDGING_SHARE),
             question=self._request.text.strip().splitlines()[0],
@@ -165,14 +170,14 @@ class TextVerification:
             sources=[source.make_source() for source in text.sources],
             doubted_only=not self._tools.options.judges_supported,
         )
-        verified = await verify(verification, cited.markdown, citations, lambda citations, pending: None)
+        verified = await judge_citations(task, cited.markdown, citations, lambda citations, pending: None)
         text.check.replace(verified.citations)
         if verified.has_failed and (support := self._support) is not None:
             await text.run(lambda: text.check.read_unjudged(support))
         return verified
 
     def _make_response(
-        self, text: TextComparison, uncited: int, search: ClaimSearch, verified: Verified, egress_log: EgressLog
+        self, text: TextComparison, uncited: int, search: ClaimSearch, verified: JudgedCitations, egress_log: EgressLog
     ) -> dtos.VerifiedText:
         degraded = [*search.degraded, *verified.degraded, *(self._support.degraded if self._support else ())]
         late_sentences = text.check.late_sentences

@@ -14,7 +14,7 @@ from tests.support.virtual_time import in_virtual_time
 from tests.support.written_answers import make_draft, write_answer
 
 from modules.llm_platform.application.research.check import support_reader
-from modules.llm_platform.application.research.check.verification import Verification
+from modules.llm_platform.application.research.check.judge_task import JudgeTask
 from modules.llm_platform.application.research.write.draft import _REMEMBERED, Draft
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim, ModelVerdict
@@ -64,8 +64,8 @@ async def test_the_model_decides_what_the_words_leave_in_doubt() -> None:
 
 async def test_a_judge_reads_the_doubts_instead() -> None:
     model, judge = FakeSupportModel(SURE), FakeCitationJudge()
-    verification = Verification(judge, math.inf, "How do pumps work?", "en", (SOURCE,))
-    draft = await write_answer(FakeSynthesizer(FIRST), (SOURCE,), support_model=model, verification=verification)
+    judge_task = JudgeTask(judge, math.inf, "How do pumps work?", "en", (SOURCE,))
+    draft = await write_answer(FakeSynthesizer(FIRST), (SOURCE,), support_model=model, judge_task=judge_task)
     assert not model.calls
     assert verdicts(draft) == [("supported", "model")]
 
@@ -83,10 +83,8 @@ FAILURE = LLMProviderException("no route to the model")
 async def test_the_model_reads_what_a_judge_that_fails_leaves(judge: FakeCitationJudge, share: float | None) -> None:
     """The judge may also fail while the answer is written."""
     model = FakeSupportModel(SURE)
-    verification = Verification(judge, math.inf, "How do pumps work?", "en", (SOURCE,), max_wait_share=share)
-    draft = await write_answer(
-        FakeSynthesizer(FIRST + SECOND), (SOURCE,), support_model=model, verification=verification
-    )
+    judge_task = JudgeTask(judge, math.inf, "How do pumps work?", "en", (SOURCE,), max_wait_share=share)
+    draft = await write_answer(FakeSynthesizer(FIRST + SECOND), (SOURCE,), support_model=model, judge_task=judge_task)
     assert verdicts(draft) == [("supported", "encoder")] * 2
     assert [entry.component for entry in draft.degraded] == [judge.name]
 
@@ -98,11 +96,11 @@ async def test_the_model_leaves_the_verdicts_that_a_judge_gave_before_it_failed(
             raise FAILURE
         return "partial"
 
-    verification = Verification(
+    judge_task = JudgeTask(
         FakeCitationJudge(judge_first), math.inf, "How do pumps work?", "en", (SOURCE,), max_wait_share=1.0
     )
     draft = await write_answer(
-        SlowWords(FIRST + SECOND), (SOURCE,), support_model=FakeSupportModel(SURE), verification=verification
+        SlowWords(FIRST + SECOND), (SOURCE,), support_model=FakeSupportModel(SURE), judge_task=judge_task
     )
     assert verdicts(draft) == [("partial", "model"), ("supported", "encoder")]
 
@@ -110,8 +108,8 @@ async def test_the_model_leaves_the_verdicts_that_a_judge_gave_before_it_failed(
 async def test_a_judge_that_is_late_is_not_replaced() -> None:
     """The reader does not wait for it, and its verdicts are there for the next answer."""
     model, judge = FakeSupportModel(SURE), FakeCitationJudge(delay_s=60.0)
-    verification = Verification(judge, math.inf, "How do pumps work?", "en", (SOURCE,), max_wait_share=0.0)
-    draft = await write_answer(FakeSynthesizer(FIRST), (SOURCE,), support_model=model, verification=verification)
+    judge_task = JudgeTask(judge, math.inf, "How do pumps work?", "en", (SOURCE,), max_wait_share=0.0)
+    draft = await write_answer(FakeSynthesizer(FIRST), (SOURCE,), support_model=model, judge_task=judge_task)
     assert not model.calls
     assert {by for _, by in verdicts(draft)} == {"words"}
 
@@ -122,10 +120,8 @@ async def test_a_judge_that_answers_is_not_replaced() -> None:
         FakeCitationJudge(lambda claim: "unsupported" if "consent" in claim.claim else None),
         FakeSupportModel(),
     )
-    verification = Verification(judge, math.inf, "How do pumps work?", "en", (SOURCE,))
-    draft = await write_answer(
-        FakeSynthesizer(FIRST + SECOND), (SOURCE,), support_model=model, verification=verification
-    )
+    judge_task = JudgeTask(judge, math.inf, "How do pumps work?", "en", (SOURCE,))
+    draft = await write_answer(FakeSynthesizer(FIRST + SECOND), (SOURCE,), support_model=model, judge_task=judge_task)
     assert not model.calls
     assert [by for _, by in verdicts(draft)] == ["model", "words"]
 

@@ -9,7 +9,7 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.checked_answers import record_checks
 from tests.support.written_answers import make_draft
 
-from modules.llm_platform.application.research.check.early_verification import EarlyVerification
+from modules.llm_platform.application.research.check.early_judging import EarlyJudging
 from modules.llm_platform.application.research.find.read_pages import SourcesBeingRead
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence
@@ -41,7 +41,7 @@ class ScriptedReading(SourcesBeingRead):
         self.is_reading = False
 
 
-class RecordingJudge(EarlyVerification):
+class RecordingJudge(EarlyJudging):
     """Records the claims that the judge could receive."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.application.research.check.verification import Verification
+from modules.llm_platform.application.research.check.judge_task import JudgeTask
 from modules.llm_platform.application.research.find.read_pages import SourcesBeingRead
 from modules.llm_platform.application.research.find.search import SearchResults
 from modules.llm_platform.application.research.run import Run
@@ -56,8 +56,8 @@ class Writers:
     - `counts_late_text` is True if a text of `writer` that comes too late is spent as one call. The budget of a report counts
       its calls itself.
     - `completes_fallback` is True if missing markers are added to a text of `fallback`, as to a text of another writer.
-    - `verification` judges the citations after the comparison of words; None skips it.
-    - `support_model` decides what the comparison of words leaves in doubt, if there is no `verification` or the judge fails.
+    - `judge_task` lets a judge verify the citations after the comparison of words; None skips it.
+    - `support_model` decides what the comparison of words leaves in doubt, if there is no judge or the judge fails.
       Without it, the verdicts of the words stand.
     """
 
@@ -66,7 +66,7 @@ class Writers:
     max_tokens: int
     counts_late_text: bool = False
     completes_fallback: bool = False
-    verification: Verification | None = None
+    judge_task: JudgeTask | None = None
     support_model: ISupportModel | None = None
 
 

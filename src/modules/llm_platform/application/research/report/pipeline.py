@@ -8,7 +8,7 @@ from functools import partial
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.check.judge import CachedCitationJudge
-from modules.llm_platform.application.research.check.verification import Verification
+from modules.llm_platform.application.research.check.judge_task import JudgeTask
 from modules.llm_platform.application.research.find.found import Found, Writers, announce_sources
 from modules.llm_platform.application.research.find.read_pages import ReadCounts
 from modules.llm_platform.application.research.find.rounds import FurtherRounds, get_round_limits
@@ -230,7 +230,7 @@ def _choose_writers(run: ReportRun, found: ReportFound) -> Writers:
         writer=writer,
         fallback=run.tools.fallback,
         max_tokens=max_tokens,
-        verification=_make_verification(run, found),
+        judge_task=_make_judge_task(run, found),
         support_model=run.tools.support_model,
     )
 
@@ -249,13 +249,13 @@ def _make_text_key(run: ReportRun, found: ReportFound, version: str) -> str:
     )
 
 
-def _make_verification(run: ReportRun, found: ReportFound) -> Verification | None:
-    """Return the judge of the citations, which stores its verdicts in the checkpoints; None without a judge."""
+def _make_judge_task(run: ReportRun, found: ReportFound) -> JudgeTask | None:
+    """Return the task of a judge that stores its verdicts in the checkpoints; None without a judge."""
     judge = run.tools.judge(run.get_llm("judge")) if run.tools.judge else None
     if judge is None:
         return None
     stored = CachedCitationJudge(judge, _CheckpointedVerdicts(run), math.inf, run.tools.get_label("judge"))
-    return Verification(stored, run.budget.compute_phase_end("judge"), found.question, run.language, found.sources)
+    return JudgeTask(stored, run.budget.compute_phase_end("judge"), found.question, run.language, found.sources)
 
 
 class _CheckpointedVerdicts(ICache[StoredVerdicts]):

@@ -6,7 +6,7 @@ Most of the work is done before the last word, also for a reader who waits for t
 import asyncio
 from collections.abc import Collection, Iterable
 
-from modules.llm_platform.application.research.check.early_verification import EarlyVerification
+from modules.llm_platform.application.research.check.early_judging import EarlyJudging
 from modules.llm_platform.application.research.check.support_reader import SupportReader
 from modules.llm_platform.application.research.find.found import Found, Writers
 from modules.llm_platform.application.research.run import Run
@@ -32,12 +32,12 @@ class DraftComparison:
     def __init__(self, run: Run, found: Found, writers: Writers) -> None:
         self.sources = found.sources
         self.checker = CitationChecker(self.sources, run.language)
-        self.early = _make_early_verification(writers)
+        self.early = _make_early_judging(writers)
         self._run, self._reading = run, found.reading
         self._unchecked: list[AnswerSentence] = []
         model = writers.support_model
         self._support = SupportReader(model, self.checker) if model is not None else None
-        self._is_judged = writers.verification is not None
+        self._is_judged = writers.judge_task is not None
         is_long = sum(len(source.text) for source in self.sources) > PREPARED_IN_THREAD_CHARS
         loop = asyncio.get_running_loop()
         self._preparing = loop.run_in_executor(None, self.checker.prepare) if is_long else None
@@ -144,12 +144,12 @@ class DraftComparison:
         return await asyncio.to_thread(self.checker.check, text, added)
 
 
-def _make_early_verification(writers: Writers) -> EarlyVerification | None:
+def _make_early_judging(writers: Writers) -> EarlyJudging | None:
     """Return how the judge is asked while the model writes, where the reader does not wait for it afterwards."""
-    verification = writers.verification
-    if verification is None or verification.max_wait_share is None or writers.writer is writers.fallback:
+    judge_task = writers.judge_task
+    if judge_task is None or judge_task.max_wait_share is None or writers.writer is writers.fallback:
         return None
-    return EarlyVerification(verification)
+    return EarlyJudging(judge_task)
 
 
 def _locate(citation: Citation) -> tuple[int, int, int]:

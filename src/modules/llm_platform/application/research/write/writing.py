@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.application.research.check.verification import NOTHING_KNOWN, verify
+from modules.llm_platform.application.research.check.judge_task import NOTHING_KNOWN, judge_citations
 from modules.llm_platform.application.research.find.found import Found, Writers
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.write.draft import Draft
@@ -91,7 +91,7 @@ async def _judge(draft: Draft, text: str, *, is_fallback: bool) -> None:
 
     A text of the fallback is not judged. Calls about the discarded text of the writer still count.
     """
-    if draft.writers.verification is None:
+    if draft.writers.judge_task is None:
         return
     early = draft.comparison.early
     if early is not None:
@@ -105,7 +105,7 @@ async def _judge(draft: Draft, text: str, *, is_fallback: bool) -> None:
         run.emit(events.Verified(request_id=run.request_id, citations=citations, pending=pending))
 
     known = early.verdicts if early else NOTHING_KNOWN
-    verified = await verify(draft.writers.verification, text, draft.checked.citations, emit_checked, known)
+    verified = await judge_citations(draft.writers.judge_task, text, draft.checked.citations, emit_checked, known)
     # The support model only replaces a judge that failed. If it also completed missing verdicts, each answer would wait 30 ms.
     has_failed = verified.has_failed or bool(early and early.degraded)
     citations = verified.citations

@@ -14,8 +14,8 @@ from tests.support.garbage import no_collections
 from tests.support.virtual_time import in_virtual_time
 from tests.support.written_answers import FOREVER_S, judge_of, shown_text, write_answer
 
-from modules.llm_platform.application.research.check.early_verification import MAX_EARLY_CALLS, EarlyVerification
-from modules.llm_platform.application.research.check.verification import Verified, verify
+from modules.llm_platform.application.research.check.early_judging import MAX_EARLY_CALLS, EarlyJudging
+from modules.llm_platform.application.research.check.judge_task import JudgedCitations, judge_citations
 from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.citations.checker import CitationChecker
@@ -42,10 +42,10 @@ ANSWER = (
 VERBATIM, REWORDED, CHANGED = range(3)
 
 
-async def verified(judge: FakeCitationJudge, *, seconds: float = FOREVER_S) -> Verified:
+async def verified(judge: FakeCitationJudge, *, seconds: float = FOREVER_S) -> JudgedCitations:
     citations = CitationChecker(SOURCES, "en").check(ANSWER).citations
-    verification = judge_of(judge, QUESTION, SOURCES, seconds=seconds)
-    return await verify(verification, ANSWER, citations, lambda citations, pending: None)
+    judge_task = judge_of(judge, QUESTION, SOURCES, seconds=seconds)
+    return await judge_citations(judge_task, ANSWER, citations, lambda citations, pending: None)
 
 
 async def test_the_models_verdict_is_final_within_its_limits() -> None:
@@ -120,8 +120,8 @@ async def write_judged(
     judge: FakeCitationJudge, writer: FakeSynthesizer, max_wait_share: float | None = None, **fields: Any
 ) -> Draft:
     """Return an answer of the writer whose doubted citations the judge verifies."""
-    verification = judge_of(judge, QUESTION, SOURCES, doubted_only=True, max_wait_share=max_wait_share)
-    return await write_answer(writer, SOURCES, question=QUESTION, verification=verification, **fields)
+    judge_task = judge_of(judge, QUESTION, SOURCES, doubted_only=True, max_wait_share=max_wait_share)
+    return await write_answer(writer, SOURCES, question=QUESTION, judge_task=judge_task, **fields)
 
 
 class Watching(FakeCitationJudge):
@@ -190,10 +190,10 @@ async def test_the_judge_is_called_a_bounded_number_of_times_while_an_answer_is_
 async def test_a_judge_that_is_late_for_a_repeated_answer_is_paid_once() -> None:
     """A text from the cache is there at once: a call about it would be cancelled, and paid for, at each repeat."""
     judge = FakeCitationJudge("supported", delay_s=FOREVER_S)
-    verification = judge_of(judge, QUESTION, SOURCES, doubted_only=True, max_wait_share=0.05)
+    judge_task = judge_of(judge, QUESTION, SOURCES, doubted_only=True, max_wait_share=0.05)
     calls = []
     for _ in range(3):
-        draft = await write_answer(FakeSynthesizer(ANSWER), SOURCES, question=QUESTION, verification=verification)
+        draft = await write_answer(FakeSynthesizer(ANSWER), SOURCES, question=QUESTION, judge_task=judge_task)
         calls.append(draft.spent.calls)
     assert calls == [1, 0, 0]
     assert len(judge.calls) == 1
@@ -219,9 +219,9 @@ async def test_a_judge_call_about_a_discarded_text_is_counted_and_not_repeated()
 async def test_a_call_that_came_too_late_keeps_no_sources() -> None:
     """The cancelled call and what waited for it are freed at once, not by a garbage collection."""
     judge = FakeCitationJudge("supported", delay_s=FOREVER_S)
-    verification = judge_of(judge, QUESTION, SOURCES, max_wait_share=0.0)
+    judge_task = judge_of(judge, QUESTION, SOURCES, max_wait_share=0.0)
     with no_collections():
-        early = EarlyVerification(verification)
+        early = EarlyJudging(judge_task)
         checked = CitationChecker(SOURCES, "en").check(ANSWER)
         early.add((ANSWER[citation.start : citation.end], citation) for citation in checked.citations)
         await asyncio.sleep(0.1)

@@ -32,8 +32,8 @@ OnChecked = Callable[[tuple[Citation, ...], int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
-    """The judge for the citations of one answer, and its limits.
+class JudgeTask:
+    """The task of a judge: to verify the citations of one answer, within limits.
 
     - `until` is the deadline, in event loop time.
     - `question` and `language` belong to the answer. The judge also gets the titles of the `sources`.
@@ -52,15 +52,15 @@ class Verification:
     max_wait_share: float | None = None
     cancelled: MutableMapping[tuple[str, CitedClaim], bool] = field(default_factory=dict)
 
-    def claims_to_judge(self, answer: str, citations: Sequence[Citation]) -> dict[int, CitedClaim]:
+    def select_claims(self, answer: str, citations: Sequence[Citation]) -> dict[int, CitedClaim]:
         """Return the claims to ask the judge about, by the position of their citation."""
         claims = list_claims(answer, self.language) if citations else {}
         of_citations = (
-            self.claim_to_judge(claims.get((citation.start, citation.end), ""), citation) for citation in citations
+            self.select_claim(claims.get((citation.start, citation.end), ""), citation) for citation in citations
         )
         return {position: claim for position, claim in enumerate(of_citations) if claim is not None}
 
-    def claim_to_judge(self, claim: str, citation: Citation) -> CitedClaim | None:
+    def select_claim(self, claim: str, citation: Citation) -> CitedClaim | None:
         """Return the claim to ask the judge about; None if a judgment would add nothing."""
         if (self.doubted_only and citation.verdict == "supported") or not can_be_judged(citation, claim):
             return None
@@ -69,7 +69,7 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class JudgedCitations:
     """The citations with their final verdicts, what the judge spent, and what failed.
 
     `has_failed` is True if the call failed or missed the deadline.
@@ -81,13 +81,13 @@ class Verified:
     has_failed: bool = False
 
 
-async def verify(
-    verification: Verification,
+async def judge_citations(
+    judge_task: JudgeTask,
     answer: str,
     citations: tuple[Citation, ...],
     on_checked: OnChecked,
     known: Mapping[CitedClaim, ModelVerdict | None] = NOTHING_KNOWN,
-) -> Verified:
+) -> JudgedCitations:
     """Ask the judge about the citations of an answer in one call. Copies of their source need no judge.
 
     - `known` are verdicts from calls while the text was written.
@@ -95,25 +95,25 @@ async def verify(
 
     With `max_wait_share` there is no call: only known and stored verdicts are used.
     """
-    asked = verification.claims_to_judge(answer, citations)
+    asked = judge_task.select_claims(answer, citations)
     if not asked:
-        return Verified(citations)
-    known = {**await verification.judge.recall(verification.question, tuple(asked.values())), **known}
+        return JudgedCitations(citations)
+    known = {**await judge_task.judge.recall(judge_task.question, tuple(asked.values())), **known}
     verdicts = {position: known[claim] for position, claim in asked.items() if claim in known}
-    positions = [position for position in asked if position not in verdicts and verification.max_wait_share is None]
+    positions = [position for position in asked if position not in verdicts and judge_task.max_wait_share is None]
     judgment = NO_JUDGMENT
     degraded: tuple[Degraded, ...] = ()
     if positions:
         on_checked(_apply_verdicts(citations, asked, verdicts), len(positions))
-        judgment, degraded = await ask_judge(verification, [asked[position] for position in positions])
+        judgment, degraded = await ask_judge(judge_task, [asked[position] for position in positions])
         verdicts |= dict(zip(positions, judgment.verdicts, strict=False))
     has_failed = bool(degraded)
     citations = _apply_verdicts(citations, asked, verdicts)
     on_checked(citations, 0)
     if missing := sum(verdict is None for verdict in verdicts.values()):
         reason = UNREADABLE if missing == len(asked) else INCOMPLETE.format(count=missing, all=len(asked))
-        degraded = (*degraded, Degraded(component=verification.judge.name, reason=reason))
-    return Verified(citations, judgment.spent, (*judgment.degraded, *degraded), has_failed)
+        degraded = (*degraded, Degraded(component=judge_task.judge.name, reason=reason))
+    return JudgedCitations(citations, judgment.spent, (*judgment.degraded, *degraded), has_failed)
 
 
 def count_changed(citations: Iterable[Citation]) -> int:
@@ -134,21 +134,19 @@ def _apply_verdicts(
 
 
 @stage("verify")
-async def ask_judge(
-    verification: Verification, claims: Sequence[CitedClaim]
-) -> tuple[JudgedClaims, tuple[Degraded, ...]]:
+async def ask_judge(judge_task: JudgeTask, claims: Sequence[CitedClaim]) -> tuple[JudgedClaims, tuple[Degraded, ...]]:
     """Ask the judge, and return a verdict or None for each claim.
 
     If the judge fails or is late, there are no verdicts, and the second value says why.
     """
-    name = verification.judge.name
-    if verification.until - asyncio.get_running_loop().time() < MIN_JUDGING_S:
+    name = judge_task.judge.name
+    if judge_task.until - asyncio.get_running_loop().time() < MIN_JUDGING_S:
         return NO_JUDGMENT, (Degraded(component=name, reason=LATE),)
     try:
-        async with deadline_at(verification.until):
-            judgment = await verification.judge.judge(verification.question, claims)
+        async with deadline_at(judge_task.until):
+            judgment = await judge_task.judge.judge(judge_task.question, claims)
     except TimeoutError:
-        spent = Spending.of_unfinished_call(is_free=verification.judge.is_free)
+        spent = Spending.of_unfinished_call(is_free=judge_task.judge.is_free)
         return JudgedClaims(verdicts=(), spent=spent), (Degraded(component=name, reason=LATE),)
     except AppException as error:
         spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT

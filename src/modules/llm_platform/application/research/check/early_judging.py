@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from modules.llm_platform.application.research.check.verification import Verification, ask_judge
+from modules.llm_platform.application.research.check.judge_task import JudgeTask, ask_judge
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, CitedClaim, ModelVerdict
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 MAX_EARLY_CALLS = 3  # Each call repeats the rules, about 350 tokens.
 
 
-class EarlyVerification:
+class EarlyJudging:
     """Judges citations while the answer is written.
 
     It makes at most MAX_EARLY_CALLS calls, one at a time. Each call is about the doubted sentences that are complete by then.
@@ -23,8 +23,8 @@ class EarlyVerification:
     each repeat of its question would pay for a call that is then cancelled.
     """
 
-    def __init__(self, verification: Verification) -> None:
-        self._verification, self._question = verification, verification.question
+    def __init__(self, judge_task: JudgeTask) -> None:
+        self._judge_task, self._question = judge_task, judge_task.question
         self._began = asyncio.get_running_loop().time()
         self._waiting: list[CitedClaim] = []
         self._asked: list[CitedClaim] = []  # claims that the running call verifies
@@ -36,13 +36,13 @@ class EarlyVerification:
 
     def add(self, checked: Iterable[tuple[str, Citation]]) -> None:
         """Take further sentences with their citations, and start a call if none is running."""
-        claims = (self._verification.claim_to_judge(claim, citation) for claim, citation in checked)
+        claims = (self._judge_task.select_claim(claim, citation) for claim, citation in checked)
         self._waiting += [
             claim
             for claim in claims
             if claim is not None
             and claim not in self.verdicts
-            and (self._question, claim) not in self._verification.cancelled
+            and (self._question, claim) not in self._judge_task.cancelled
         ]
         is_idle = self._task is None or self._task.done()
         if self._waiting and is_idle and self._calls < MAX_EARLY_CALLS and not self.degraded:
@@ -56,13 +56,13 @@ class EarlyVerification:
 
     async def finish(self) -> None:
         """Wait for the running call at most `max_wait_share` of the time so far, then cancel it."""
-        share = self._verification.max_wait_share
+        share = self._judge_task.max_wait_share
         if self._task is not None and share is not None:
             elapsed = asyncio.get_running_loop().time() - self._began
             await asyncio.wait((self._task,), timeout=share * elapsed)
             if not self._task.done():
                 late = (*self._asked, *self._waiting)
-                self._verification.cancelled.update({(self._question, claim): True for claim in late})
+                self._judge_task.cancelled.update({(self._question, claim): True for claim in late})
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -71,10 +71,10 @@ class EarlyVerification:
         task, self._task = self._task, None
         if task is not None and not task.done():
             await cancel_and_wait(task)
-            self.spent += Spending.of_unfinished_call(is_free=self._verification.judge.is_free)
+            self.spent += Spending.of_unfinished_call(is_free=self._judge_task.judge.is_free)
 
     async def _ask(self, claims: Sequence[CitedClaim]) -> None:
-        judgment, degraded = await ask_judge(self._verification, claims)
+        judgment, degraded = await ask_judge(self._judge_task, claims)
         if not degraded:
             self.verdicts |= dict(zip(claims, judgment.verdicts, strict=True))
         self.spent += judgment.spent
