@@ -107,7 +107,7 @@ def answerable(questions: Sequence[Labelled], passages: Sequence[Passage]) -> di
 async def measure(service: RetrievalService, questions: dict[Labelled, int]) -> Figures:
     gains, recalls, missed = [], [], []
     for asked, count in questions.items():
-        found = await service.passages(RagSearch(query=asked.question, top_k=RANKED))
+        found = await service.search_passages(RagSearch(query=asked.question, top_k=RANKED))
         right = [asked.is_answered_by(passage.passage) for passage in found.passages]
         best = sum(1 / math.log2(position + 2) for position in range(min(count, RANKED)))
         gains.append(sum(1 / math.log2(position + 2) for position, hit in enumerate(right) if hit) / best)

@@ -135,7 +135,7 @@ async def test_no_part_of_a_file_is_kept(tmp_path: Path, depth: str) -> None:
             assert (first.metadata.cache_hit, again.metadata.cache_hit) == (False, False)
             assert first.metadata.topic is None  # cached answers are found by the name of the model
             with pytest.raises(SourceNotHeldError):
-                await platform.research.source(first.metadata.request_id, 1)
+                await platform.research.get_source(first.metadata.request_id, 1)
             assert await platform.store.topics() == ()
     assert b"Quux" not in bytes_below(tmp_path / "data")
 

@@ -244,9 +244,9 @@ async def test_the_ledger_of_a_run_can_be_read_afterwards(depth: str) -> None:
     """The ledger has one line for each quote: the verbatim text, its source number and the round that found it."""
     async with build_platform(Settings(_env_file=None), {IWebSearchProvider: World()}) as platform:
         answer = await platform.research.research(ResearchRequest(query=QUESTION, language="en", depth=depth))
-        lines = await platform.research.evidence(answer.metadata.request_id)
+        lines = await platform.research.list_evidence(answer.metadata.request_id)
         with pytest.raises(SourceNotHeldError):
-            await platform.research.evidence(answer.metadata.request_id, owner="another")
+            await platform.research.list_evidence(answer.metadata.request_id, owner="another")
     assert {(line.question, line.state) for line in lines} == {(QUESTION, "answered")}
     found = {line.source.url: line for line in lines if line.source}
     assert found["doc:river"].quote == RIVER.snippet
@@ -260,7 +260,7 @@ async def test_a_shallow_run_keeps_no_ledger() -> None:
     """Reading the ledger of a shallow run returns an empty ledger and no error."""
     async with build_platform(Settings(_env_file=None), {IWebSearchProvider: World()}) as platform:
         answer = await platform.research.research(ResearchRequest(query=QUESTION, language="en"))
-        assert await platform.research.evidence(answer.metadata.request_id) == ()
+        assert await platform.research.list_evidence(answer.metadata.request_id) == ()
 
 
 async def test_a_stored_report_keeps_its_ledger() -> None:
@@ -269,7 +269,7 @@ async def test_a_stored_report_keeps_its_ledger() -> None:
         request = ResearchRequest(query=QUESTION, language="en", depth="report")
         first = await platform.research.research(request)
         second = await platform.research.research(request)
-        lines = await platform.research.evidence(second.metadata.request_id)
+        lines = await platform.research.list_evidence(second.metadata.request_id)
     assert second.metadata.stored_at is not None
     assert second.evidence == first.evidence != ()
     assert [line.quote for line in lines] == [quote.text for row in first.evidence for quote in row.quotes]
@@ -294,7 +294,7 @@ async def test_an_archive_carries_the_rounds_and_the_ledger(tmp_path: Path) -> N
             assert isinstance(done, Done)
             if not offline:
                 await platform.store.export(archive)
-            lines = await platform.research.evidence(done.response.metadata.request_id)
+            lines = await platform.research.list_evidence(done.response.metadata.request_id)
         begun = [event.model_copy(update={"request_id": ""}) for event in events if isinstance(event, RoundStarted)]
         return done.response, begun, lines
 

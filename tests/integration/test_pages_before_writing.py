@@ -60,7 +60,7 @@ async def test_an_answer_is_checked_against_the_page_and_not_the_excerpt() -> No
         async with build_platform(settings(host.url), {IWebSearchProvider: Found(*urls)}) as platform:
             stream = platform.research.stream(ResearchRequest(query=QUESTION), request_id="r")
             events = [event async for event in stream]
-            stored = await platform.research.source("r", 1)
+            stored = await platform.research.get_source("r", 1)
     done = events[-1]
     assert isinstance(done, Done)
     answer = done.response
@@ -192,7 +192,7 @@ async def test_nine_of_ten_citations_of_a_deep_answer_are_checked_against_pages_
         async with build_platform(settings(host.url, **values), ports) as platform:
             request = ResearchRequest(query=QUESTION, depth="deep")
             answer = await answer_of(platform, request, watch, streamed=streamed)
-            stored = {number: await platform.research.source("r", number) for number in writer.numbers.values()}
+            stored = {number: await platform.research.get_source("r", number) for number in writer.numbers.values()}
     unreadable = {writer.numbers[pump] for pump in (*REFUSED, *HUNG)}
     readable = [citation for citation in answer.citations if citation.source_index not in unreadable]
     assert sum(citation.checked_against == "page" for citation in readable) >= 0.9 * len(readable) >= 0.9 * READABLE

@@ -287,11 +287,11 @@ async def test_the_texts_are_held_under_the_numbers_of_the_answer() -> None:
         response = await wired.research.research(research_request())
         assert response.raw_results is not None
         for index, raw in enumerate(response.raw_results, 1):
-            held = await wired.research.source(response.metadata.request_id, index)
+            held = await wired.research.get_source(response.metadata.request_id, index)
             assert (held.text, held.url, held.title) == (raw.content, raw.url, raw.title)
         for request_id, index in ((response.metadata.request_id, 3), (response.metadata.request_id, 0), ("other", 1)):
             with pytest.raises(SourceNotHeldError):
-                await wired.research.source(request_id, index)
+                await wired.research.get_source(request_id, index)
 
 
 async def test_quotes_hold_in_texts_that_were_cleaned() -> None:

@@ -42,7 +42,7 @@ CLOSED = (
 )
 
 
-async def no_titles(limit: int) -> tuple[str, ...]:
+async def list_no_titles(limit: int) -> tuple[str, ...]:
     return ()
 
 
@@ -82,7 +82,7 @@ class LLMPlatform:
     metrics: IMetrics = field(default=NO_METRICS, kw_only=True)
     tracer: ITracer = field(default=NO_TRACER, kw_only=True)
     source_kinds: tuple[SourceKind, ...] = field(default=(), kw_only=True)
-    document_titles: DocumentTitles = field(default=no_titles, kw_only=True)
+    document_titles: DocumentTitles = field(default=list_no_titles, kw_only=True)
     list_documents: ListDocuments = field(default=list_no_documents, kw_only=True)
     icons: IIconReader | None = field(default=None, kw_only=True)
     _close: Callable[[], Awaitable[None]] = field(repr=False)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 
-from modules.llm_platform.application.platform import DocumentTitles, ListDocuments, list_no_documents, no_titles
+from modules.llm_platform.application.platform import DocumentTitles, ListDocuments, list_no_documents, list_no_titles
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.services.answer_check_service import (
     CHECK_TIMEOUT_S,
@@ -183,7 +183,7 @@ def build_document_titles(settings: Settings, documents: IWebSearchProvider | No
     """Return a function for at most so many titles of the documents that can be searched."""
     from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
 
-    return documents.titles if isinstance(documents, DocumentWebSearch) and has_documents(settings) else no_titles
+    return documents.titles if isinstance(documents, DocumentWebSearch) and has_documents(settings) else list_no_titles
 
 
 def build_document_list(settings: Settings, documents: IWebSearchProvider | None) -> ListDocuments:

@@ -122,10 +122,10 @@ class TestHits:
     async def test_passages_and_documents(self, store: MemoryVectorStore) -> None:
         """An answer gets several passages of one document. A reader gets all passages of a document in order."""
         asked = service(store)
-        found = await asked.passages(RagSearch(query="cats milk", top_k=2))
+        found = await asked.search_passages(RagSearch(query="cats milk", top_k=2))
         assert [passage.passage.doc_id for passage in found.passages] == ["cats", "cats"]
-        assert [passage.id for passage in await asked.document("cats")] == ["cats-0", "cats-1", "cats-2"]
-        assert await asked.document("nothing") == []
+        assert [passage.id for passage in await asked.load_document("cats")] == ["cats-0", "cats-1", "cats-2"]
+        assert await asked.load_document("nothing") == []
 
 
 class TestLongQueries:
@@ -195,7 +195,7 @@ class TestMistakes:
 
     async def test_no_collection(self) -> None:
         """The error says how to make one."""
-        for asking in ("search", "passages", "describe"):
+        for asking in ("search", "search_passages", "describe"):
             asked = service(MemoryVectorStore())
             with pytest.raises(VectorStoreConfigError, match="llm-platform index"):
                 await (asked.describe() if asking == "describe" else getattr(asked, asking)(RagSearch(query="milk")))

@@ -284,8 +284,8 @@ def test_an_answer_is_shortened_to_half_of_the_dollars() -> None:
     """To one token at least; not at all without a limit or a price."""
     free = text_only(0.0, lambda prompt, answer: 0.0)
     accounts = (text_only(1.0), text_only(0.0), text_only(None), free)
-    assert [account.max_answer_tokens("write", 4000) for account in accounts] == [500, 1, 4000, 4000]
-    assert text_only(1.0).max_answer_tokens("write", 400) == 400
+    assert [account.limit_answer_tokens("write", 4000) for account in accounts] == [500, 1, 4000, 4000]
+    assert text_only(1.0).limit_answer_tokens("write", 400) == 400
 
 
 def test_a_budget_measures_phases_from_its_beginning() -> None:

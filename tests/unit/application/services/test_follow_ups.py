@@ -60,7 +60,7 @@ async def test_no_search_if_the_earlier_sources_answer() -> None:
     assert (answer.metadata.searches, len(library.asked)) == (0, 1)
     assert "40 decibels" in answer.synthesis
     [source] = answer.sources
-    stored = await it.source(answer.metadata.request_id, source.index)
+    stored = await it.get_source(answer.metadata.request_id, source.index)
     assert stored.text == NOISE
 
 
@@ -236,7 +236,7 @@ async def test_late_model_is_replaced() -> None:
     it = service(Library([NOISE]), FakeLLM(delay_s=60))
     follow_ups = it._follow_ups
     follow_ups._timeout_s = 0.01
-    before = await it.turns_before(ResearchRequest(query=NEXT, history=HISTORY))
+    before = await it.load_earlier_turns(ResearchRequest(query=NEXT, history=HISTORY))
     assert before is not None
     understood = await follow_ups.understand(ResearchRequest(query=NEXT, history=HISTORY), before, None)
     assert understood.query == f"heat pumps cold winters: {NEXT}"

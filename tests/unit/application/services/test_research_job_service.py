@@ -793,12 +793,12 @@ async def test_what_another_server_deleted_is_gone_here(store: MemoryResearchJob
         job = await here.submit(SHALLOW, owner="me")
         # The store may show the end of a run before its server has cleared its caches.
         await until(lambda: metrics.values.get(("llm_platform_research_jobs_total", "done")) == 1)
-        assert await here._research.stored_answer(job.id, owner="me")
+        assert await here._research.load_stored_answer(job.id, owner="me")
         await there.delete(job.id, owner="me")
         for service in (here, there):
-            assert await service._research.stored_sources(job.id, owner="me") is None
+            assert await service._research.get_stored_sources(job.id, owner="me") is None
         with pytest.raises(PreviousResearchNotFoundError):
-            await here._research.stored_answer(job.id, owner="me")
+            await here._research.load_stored_answer(job.id, owner="me")
 
 
 async def test_a_run_that_another_server_deletes_stops_here(

@@ -298,13 +298,13 @@ async def test_source_texts_are_stored() -> None:
     it = service()
     answer = await it.research(ResearchRequest(query=QUESTION, omit_raw=True), request_id="r-1")
     assert answer.raw_results is None
-    held = await it.source("r-1", answer.citations[0].source_index)
+    held = await it.get_source("r-1", answer.citations[0].source_index)
     citation = answer.citations[0]
     assert held.text[citation.quote_start : citation.quote_end] == citation.quote
     assert held.sha256 == hashlib.sha256(held.text.encode()).hexdigest()
     for request_id, index in (("r-1", 99), ("unknown", 1)):
         with pytest.raises(SourceNotHeldError):
-            await it.source(request_id, index)
+            await it.get_source(request_id, index)
 
 
 class UntouchedStore:
@@ -322,10 +322,10 @@ async def test_ids_that_no_research_can_have_reach_no_store(name: str) -> None:
     jobs = ResearchJobService(it, store, None)
     before = ResearchRequest(query=QUESTION).model_copy(update={"previous_id": name})
     with pytest.raises(SourceNotHeldError):
-        await it.source(name, 1)
+        await it.get_source(name, 1)
     with pytest.raises(PreviousResearchNotFoundError):
-        await it.turns_before(before)
-    pages = (jobs.list(before=name), jobs.list(before=f"{name}@1.000000"), jobs.threads(before=name))
+        await it.load_earlier_turns(before)
+    pages = (jobs.list(before=name), jobs.list(before=f"{name}@1.000000"), jobs.list_threads(before=name))
     for call in (jobs.get(name), jobs.cancel(name), jobs.has_events(name), anext(jobs.events(name)), *pages):
         with pytest.raises(ResearchNotFoundError):
             await call
@@ -336,13 +336,13 @@ async def test_source_texts_belong_to_their_owner() -> None:
     it = service()
     answer = await it.research(ResearchRequest(query=QUESTION), request_id="r-1", owner="label:alice")
     index = answer.citations[0].source_index
-    mine = await it.source("r-1", index, owner="label:alice")
+    mine = await it.get_source("r-1", index, owner="label:alice")
     for owner in ("", "label:bob", "label:alic"):
         with pytest.raises(SourceNotHeldError):
-            await it.source("r-1", index, owner=owner)
+            await it.get_source("r-1", index, owner=owner)
     async for _ in it.stream(ResearchRequest(query="Something else entirely?"), request_id="r-1", owner="label:bob"):
         pass
-    assert await it.source("r-1", index, owner="label:alice") == mine
+    assert await it.get_source("r-1", index, owner="label:alice") == mine
 
 
 async def test_a_shallow_answer_that_does_not_answer_names_deep() -> None:

@@ -4,10 +4,10 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.evidence.ledger import (
     LedgerReader,
     ReadRow,
-    evidence_quotes,
+    describe_missing_words,
+    list_evidence_quotes,
     locate_quotes,
     pick_queries,
-    words_left,
 )
 from modules.llm_platform.domain.evidence.statements import list_names
 
@@ -35,7 +35,7 @@ def test_a_query_follows_a_name_that_the_question_lacks_with_the_words_that_its_
     assert first.text.startswith("Zimbabwe")
     assert "waterfall" in first.text
     assert "bubye" not in first.text.casefold()
-    assert "waterfall" in words_left([read])
+    assert "waterfall" in describe_missing_words([read])
 
 
 def test_a_query_that_was_asked_is_not_asked_again() -> None:
@@ -53,7 +53,7 @@ def test_an_answer_takes_the_sentence_of_the_bridge_and_then_the_one_that_it_lea
     assert [(quote.start, quote.end) for quote in quotes] == [(0, len(RIVER.text)), (0, len(FALLS.text))]
     assert read.row.is_chain
     assert (read.row.state, read.row.coverage) == ("answered", 1.0)
-    assert [quote.source.index for quote in evidence_quotes([read.row], [FALLS, RIVER])][:2] == [1, 3]
+    assert [quote.source.index for quote in list_evidence_quotes([read.row], [FALLS, RIVER])][:2] == [1, 3]
 
 
 def test_an_answered_row_has_no_queries() -> None:

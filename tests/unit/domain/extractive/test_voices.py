@@ -9,7 +9,7 @@ from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.evidence.ledger import LedgerReader
-from modules.llm_platform.domain.evidence.lines import evidence_lines
+from modules.llm_platform.domain.evidence.lines import list_evidence_lines
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.messages import get_messages
 
@@ -77,7 +77,7 @@ def test_a_quote_has_the_date_of_its_source_and_only_a_disputed_one_has_voices()
     """In the row and in the lines of the ledger."""
     sources = sources_of(SHORT, LONG, OTHER_WORDS, published=("2024-05-01T08:00:00Z",))
     row = LedgerReader([QUESTION], "en").read(sources, {})[0].row
-    first, second = evidence_lines([row], sources)[:2]
+    first, second = list_evidence_lines([row], sources)[:2]
     assert first.source is not None
     assert second.source is not None
     assert (first.quote, first.voices, first.source.published) == (SHORT, 2, "2024-05-01T08:00:00Z")

@@ -165,16 +165,16 @@ class RecordingServices:
         await self.note("topics")
         return topics()
 
-    async def reports_of(self, owner: str, limit: int) -> tuple[StoredTopic, ...]:
-        await self.note("reports_of", owner, limit)
+    async def list_owned_reports(self, owner: str, limit: int) -> tuple[StoredTopic, ...]:
+        await self.note("list_owned_reports", owner, limit)
         return topics()[:1]
 
-    async def report(self, name: str) -> ResearchResponse:
-        await self.note("report", name)
+    async def load_latest_report(self, name: str) -> ResearchResponse:
+        await self.note("load_latest_report", name)
         return answer()
 
-    async def report_of(self, owner: str, name: str) -> ResearchResponse:
-        await self.note("report_of", owner, name)
+    async def load_owned_report(self, owner: str, name: str) -> ResearchResponse:
+        await self.note("load_owned_report", owner, name)
         return answer()
 
 
@@ -473,9 +473,9 @@ class TestCallers:
             await client.read_resource("llm-platform://reports/was-ist-gr%C3%B6%C3%9Fer-0a")
         assert log == [
             "start",
-            ("reports_of", "alice", MAX_LISTED_REPORTS),
+            ("list_owned_reports", "alice", MAX_LISTED_REPORTS),
             "start",
-            ("report_of", "alice", "was-ist-größer-0a"),
+            ("load_owned_report", "alice", "was-ist-größer-0a"),
         ]
         assert len(listed) == 1
         log.clear()
@@ -494,7 +494,7 @@ class TestCallers:
         async with serving(services) as client:
             listed = (await client.list_resources()).resources
             await client.read_resource("llm-platform://reports/was-ist-gr%C3%B6%C3%9Fer-0a")
-        assert services.log == [("topics",), ("report", "was-ist-größer-0a")]
+        assert services.log == [("topics",), ("load_latest_report", "was-ist-größer-0a")]
         assert [resource.name for resource in listed] == ["was-ist-größer-0a", "was-ist-größer-0a0"]
 
     async def test_a_platform_without_its_own_call_has_one_owner(self) -> None:

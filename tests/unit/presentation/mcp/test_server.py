@@ -492,7 +492,7 @@ class FailingStore:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    async def reports_of(self, owner: str, limit: int) -> None:
+    async def list_owned_reports(self, owner: str, limit: int) -> None:
         raise self._error
 
     async def topics(self) -> None:

@@ -17,7 +17,7 @@ from tests.fakes.research_job_store import MemoryResearchJobStore
 from tests.fakes.site_reader import FakeSiteReader
 from tests.support.sealed_answers import make_seals
 
-from modules.llm_platform.application.platform import LLMPlatform, list_no_documents, no_titles
+from modules.llm_platform.application.platform import LLMPlatform, list_no_documents, list_no_titles
 from modules.llm_platform.application.research.events import (
     Done,
     FoundResult,
@@ -241,26 +241,26 @@ class FakeServices:
     def estimate(self, request: ResearchRequest, *, searches_nothing: bool = False) -> ReportAmounts:
         return ReportAmounts(searches=0 if searches_nothing else 2, pages=3)
 
-    async def turns_before(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
+    async def load_earlier_turns(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
         """No research run is stored."""
         return None
 
-    async def stored_answer(self, request_id: str, *, owner: str = "") -> str:
+    async def load_stored_answer(self, request_id: str, *, owner: str = "") -> str:
         raise PreviousResearchNotFoundError
 
-    async def stored_sources(self, request_id: str, *, owner: str = "") -> StoredSources | None:
+    async def get_stored_sources(self, request_id: str, *, owner: str = "") -> StoredSources | None:
         return StoredSources(sources=(STORED_TEXT,))
 
     async def forget(self, request_id: str, *, owner: str = "") -> None:
         """Nothing is cached."""
 
-    async def source(self, request_id: str, index: int, *, owner: str = "") -> HeldSource:
+    async def get_source(self, request_id: str, index: int, *, owner: str = "") -> HeldSource:
         self.owners.append(owner)
         if request_id != "held" or index != STORED_SOURCE.index:
             raise SourceNotHeldError
         return STORED_SOURCE
 
-    async def evidence(self, request_id: str, *, owner: str = "") -> tuple[EvidenceLine, ...]:
+    async def list_evidence(self, request_id: str, *, owner: str = "") -> tuple[EvidenceLine, ...]:
         self.owners.append(owner)
         if request_id != "held":
             raise SourceNotHeldError
@@ -329,7 +329,7 @@ class _LLMService:
         self.generate, self.stream = services.generate, services.stream_chat
         real = LLMService(None, turns=MemoryCache(10))
         self.replacements = services.replacements
-        self.keep_turns, self.kept_turns = real.keep_turns, real.kept_turns
+        self.keep_turns, self.load_kept_turns = real.keep_turns, real.load_kept_turns
 
     @property
     def models(self) -> tuple[ConfiguredModel, ...]:
@@ -341,8 +341,8 @@ def research_jobs_of(services: FakeServices) -> ResearchJobService:
     research: Any = _Service(
         check=services.check,
         stream=services.stream_research,
-        turns_before=services.turns_before,
-        stored_sources=services.stored_sources,
+        load_earlier_turns=services.load_earlier_turns,
+        get_stored_sources=services.get_stored_sources,
         forget=services.forget,
     )
     webhooks = WebhookService(services.jobs, _Service, ())  # type: ignore[arg-type]
@@ -381,7 +381,7 @@ def platform_of(
         "pages": _Service(read=services.read),
         "result_pages": _Service(read=services.read),
         "source_kinds": get_args(SourceKind),
-        "document_titles": no_titles,
+        "document_titles": list_no_titles,
         "list_documents": list_no_documents,
         "icons": services.icons,
         "site_crawl": SiteCrawlService(services.site),
@@ -394,10 +394,10 @@ def platform_of(
         "research": _Service(
             research=services.research,
             stream=services.stream_research,
-            source=services.source,
-            evidence=services.evidence,
+            get_source=services.get_source,
+            list_evidence=services.list_evidence,
             plan=services.plan,
-            stored_answer=services.stored_answer,
+            load_stored_answer=services.load_stored_answer,
         ),
         "research_jobs": jobs,
         "verification": verification_of(services),

@@ -36,8 +36,12 @@ def services() -> Any:
 async def client(library: Library, clock: Clock, services: Any) -> AsyncIterator[httpx2.AsyncClient]:
     it = service(library, jobs=services.jobs)
     it._follow_ups = FollowUps(MemoryCache(10, clock), services.jobs)
-    services.research, services.stream_research, services.turns_before = it.research, it.stream, it.turns_before
-    services.plan, services.stored_answer = it.plan, it.stored_answer
+    services.research, services.stream_research, services.load_earlier_turns = (
+        it.research,
+        it.stream,
+        it.load_earlier_turns,
+    )
+    services.plan, services.load_stored_answer = it.plan, it.load_stored_answer
     async with app_client(services, LLM_PLATFORM_API_KEYS=",".join([*MINE.values(), *YOURS.values()])) as client:
         yield client
 

@@ -83,7 +83,7 @@ class IndexingService:
                 await self._prune(progress, replaces_collection=replaces_collection)
         finally:
             await self._store.finish(self.collection)
-        await intake.stored()
+        await intake.report_stored()
         if progress.upgraded:
             progress.add_problem(self.collection, UPGRADED.format(progress.upgraded))
         report = progress.report(self.collection, self._embedder.name)
@@ -125,7 +125,7 @@ class IndexingService:
         """Yield the stored batches; the next ones are read and embedded concurrently."""
         is_new = await self._is_new()
         checkpoints = Checkpoints(lambda: self._store.finish(self.collection), self._checkpoint_s, self._clock)
-        read = prefetch(intake.batches(paths, is_new=is_new))
+        read = prefetch(intake.read_batches(paths, is_new=is_new))
         embed_first = (MEAN_PASSAGES if is_new else 0) if vectors_later else None
         async with aclosing(prefetch(self._embed_batches(read, embed_first))) as embedded:
             if is_new:

@@ -65,7 +65,7 @@ class DocumentIntake:
         self._progress = progress
         self._walk: IDocumentWalk | None = None
 
-    async def batches(self, paths: Sequence[Path], *, is_new: bool) -> AsyncGenerator[DocumentBatch, None]:
+    async def read_batches(self, paths: Sequence[Path], *, is_new: bool) -> AsyncGenerator[DocumentBatch, None]:
         """Yield the new and changed documents, all if the collection `is_new`. An empty batch reports the position."""
         thread = ThreadPoolExecutor(1, "indexing")
         walk = self._walk = await _run_in_thread(thread, self._source.walk, paths)
@@ -94,7 +94,7 @@ class DocumentIntake:
             thread.submit(walk.close)  # runs when the current call has ended
             thread.shutdown(wait=False)
 
-    async def stored(self) -> None:
+    async def report_stored(self) -> None:
         """Report to the walk that the collection contains everything it found."""
         if self._walk is not None:
             await asyncio.to_thread(self._walk.stored, self._progress.displaced_origins)
@@ -109,13 +109,13 @@ class DocumentIntake:
                 self._progress.count_failed(left)
         known: dict[str, IndexedDocument] = {}
         if not is_new:
-            known = await self._lookup([document.doc_id for document in found if not document.unchanged])
+            known = await self._look_up([document.doc_id for document in found if not document.unchanged])
             new = [
                 document.qualified()
                 for document in found
                 if document.qualified and self._may_be_qualified(document, known)
             ]
-            known |= await self._lookup([document.doc_id for document in new])
+            known |= await self._look_up([document.doc_id for document in new])
         pending: deque[dtos.FoundDocument] = deque()
         for document in found:
             resolved = self._choose_id(document, known)
@@ -135,7 +135,7 @@ class DocumentIntake:
                 pending.append(resolved)
         return pending, known
 
-    async def _lookup(self, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
+    async def _look_up(self, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
         return await self._store.lookup(self._collection, doc_ids) if doc_ids else {}
 
     def _may_be_qualified(self, found: dtos.FoundDocument, known: Mapping[str, IndexedDocument]) -> bool:

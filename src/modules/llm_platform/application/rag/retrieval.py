@@ -81,11 +81,11 @@ class RetrievalService:
 
     async def search(self, request: dtos.RagSearch) -> dtos.RagHits:
         """Return one hit per document, with its best passage; at most `top_k` and MAX_TOP_K hits."""
-        found = await self.documents(request)
+        found = await self.search_documents(request)
         hits = tuple(_make_hit(best.passage, best.score) for best, *_ in found.documents)
         return dtos.RagHits(hits=hits, query_cut=found.query_cut, degraded=found.degraded)
 
-    async def documents(self, request: dtos.RagSearch, min_passages: int = 0) -> FoundDocuments:
+    async def search_documents(self, request: dtos.RagSearch, min_passages: int = 0) -> FoundDocuments:
         """Search as `search` does, and return all found passages of each document.
 
         At least `min_passages` passages are searched: with a constant number, a higher `top_k` does not change the order of
@@ -104,7 +104,7 @@ class RetrievalService:
         self._log(began, query, len(documents[:top_k]))
         return FoundDocuments(documents[:top_k], query.cut, query.degraded)
 
-    async def passages(self, request: dtos.RagSearch) -> FoundPassages:
+    async def search_passages(self, request: dtos.RagSearch) -> FoundPassages:
         """Return the best `top_k` passages, whichever documents they are of."""
         began = self._clock()
         query = await self._embed_query(request)
@@ -112,11 +112,11 @@ class RetrievalService:
         self._log(began, query, len(found))
         return FoundPassages(found, query.cut, query.degraded)
 
-    async def document(self, doc_id: str) -> list[dtos.Passage]:
+    async def load_document(self, doc_id: str) -> list[dtos.Passage]:
         """Return all passages of a document in order; empty if it is not indexed."""
         return await self._store.passages(self.collection, doc_id)
 
-    async def titles(self, limit: int, origins: Container[str | None] | None = None) -> list[str]:
+    async def list_titles(self, limit: int, origins: Container[str | None] | None = None) -> list[str]:
         """Return different titles of indexed documents, at most `limit`, of these origins only where they are given.
 
         Only the first MAX_TITLED documents are looked at: the titles of a collection of many origins may be missed.

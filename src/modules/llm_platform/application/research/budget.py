@@ -160,7 +160,7 @@ class Budget:
         """Keep what this many further calls of `stage` need from the stages of lower priority."""
         self._expected_calls[stage] = calls if stage in self._stages else 0
 
-    def max_answer_tokens(self, stage: LLMStage, max_tokens: int) -> int:
+    def limit_answer_tokens(self, stage: LLMStage, max_tokens: int) -> int:
         """Return `max_tokens`, or fewer so that the next answer of `stage` costs at most ANSWER_SHARE of its dollars."""
         if not self.is_priced:
             return max_tokens
@@ -184,7 +184,7 @@ class Budget:
 
     def count_usd_left(self, stage: LLMStage) -> float:
         """Return the US dollars for `stage` that the stages of higher priority do not need."""
-        return self._count_usd_left() - sum(map(self._count_reserved_usd, _higher_priority(stage)))
+        return self._count_usd_left() - sum(map(self._count_reserved_usd, _list_higher_stages(stage)))
 
     def has_room(self, stage: LLMStage, prompt_tokens: int, max_tokens: int) -> bool:
         """Return whether a call of `stage` is possible, now or later, without what the stages of higher priority need."""
@@ -251,7 +251,7 @@ class Budget:
     def _count_calls_left(self, stage: LLMStage | None = None) -> float:
         """Return the calls that are neither made nor reserved; for a `stage`, less those that higher priorities expect."""
         left = self._max_calls - self.spent.calls - sum(reservation.tries for reservation in self._reservations)
-        return left - sum(self._expected_calls.get(other, 0) for other in _higher_priority(stage)) if stage else left
+        return left - sum(self._expected_calls.get(other, 0) for other in _list_higher_stages(stage)) if stage else left
 
     def _count_usd_left(self) -> float:
         return self._max_usd - self._spent_usd - sum(reservation.usd for reservation in self._reservations)
@@ -283,7 +283,7 @@ class Budget:
         return LLMBudgetError(OUT_OF_MONEY.format(stage=stage, limit=self._max_usd))
 
 
-def _higher_priority(stage: LLMStage) -> tuple[LLMStage, ...]:
+def _list_higher_stages(stage: LLMStage) -> tuple[LLMStage, ...]:
     return PRIORITY[: PRIORITY.index(stage)]
 
 

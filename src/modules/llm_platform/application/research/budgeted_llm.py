@@ -52,7 +52,7 @@ class BudgetedLLM(ILLMProvider):
         bounds: dict[str, int] = {}
         tokens = 0
         if self._budget.is_priced:
-            tokens = prompt_tokens(request)
+            tokens = estimate_prompt_tokens(request)
             bounds["max_tokens"] = request.max_tokens or DEFAULT_MAX_ANSWER_TOKENS
         reservation = await self._budget.reserve(self._stage, tokens, bounds.get("max_tokens", 0), self._phase)
         if self._budget.is_limited:
@@ -103,13 +103,13 @@ class _CallAccount:
 
     def estimate_spending(self) -> Spending:
         """Return one call with its prompt and the tokens received so far."""
-        return self._price_call(prompt_tokens(self.request), count_tokens("".join(self.tokens)))
+        return self._price_call(estimate_prompt_tokens(self.request), count_tokens("".join(self.tokens)))
 
     def _price_call(self, prompt_tokens: int, completion_tokens: int) -> Spending:
         cost = self.budget.compute_cost(prompt_tokens, completion_tokens)
         return Spending(calls=1, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost_usd=cost)
 
 
-def prompt_tokens(request: LLMRequest) -> int:
+def estimate_prompt_tokens(request: LLMRequest) -> int:
     """Return an estimate of the tokens of a prompt."""
     return sum(count_tokens(message.content) + MESSAGE_TOKENS for message in request.messages)

@@ -115,7 +115,7 @@ class FollowUps:
         """Remove the stored turns of a research run."""
         await self._turns.set(make_owner_key(owner, request_id), NO_TURNS, 0.0)
 
-    async def turns_before(self, request: ResearchRequest, owner: str) -> StoredTurns | None:
+    async def load_earlier_turns(self, request: ResearchRequest, owner: str) -> StoredTurns | None:
         """Return the conversation that the request continues; None if there is none.
 
         Raises PreviousResearchNotFoundError if the earlier run is not stored for this owner, and there is no history.
@@ -130,7 +130,7 @@ class FollowUps:
             turns=tuple(map(_shorten, last)), language=detect_language(" ".join(turn.question for turn in last))
         )
 
-    async def stored_answer(self, owner: str, request_id: str) -> str:
+    async def load_stored_answer(self, owner: str, request_id: str) -> str:
         """Return the beginning of an earlier answer; empty for the answer to a ShortMessage.
 
         Raises PreviousResearchNotFoundError.

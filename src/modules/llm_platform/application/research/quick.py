@@ -126,7 +126,7 @@ class QuickResearch:
                 await rounds.fill_ledger(ledger_questions, excerpts)
         run.early_finish.close()
         return Found(
-            question=self._question_to_answer(run),
+            question=self._choose_question(run),
             sources=sources,
             questions=questions,
             results=results,
@@ -162,7 +162,7 @@ class QuickResearch:
         links = rounds.choose_links((read.page for read in reads.get_pages().values()), found.addresses)
         return found + wrap_linked_results(await reads.follow(links, rounds.admits)), is_refused
 
-    def _question_to_answer(self, run: Run) -> str:
+    def _choose_question(self, run: Run) -> str:
         """Return the question that the writer answers: for a model, the standalone question.
 
         Without a model, a follow-up is answered as it was asked, if it has content words. The standalone question adds the

@@ -86,7 +86,7 @@ class LLMService:
         if self._turns is not None and len(kept.model_dump_json()) <= MAX_KEPT_CHARS:
             await self._turns.set(make_owner_key(owner, response_id), kept, KEPT_TURNS_S)
 
-    async def kept_turns(self, owner: str, response_id: str) -> tuple[ChatMessage, ...]:
+    async def load_kept_turns(self, owner: str, response_id: str) -> tuple[ChatMessage, ...]:
         """Return the turns up to this answer. Raises PreviousResearchNotFoundError."""
         kept = await self._turns.get(make_owner_key(owner, response_id)) if self._turns is not None else None
         if kept is None:

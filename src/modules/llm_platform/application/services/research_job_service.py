@@ -195,14 +195,14 @@ class ResearchJobService:
         self.start()
         self._webhooks.wake()
 
-    async def verification(self, job_id: str, *, owner: str = "") -> VerificationJob:
+    async def get_verification(self, job_id: str, *, owner: str = "") -> VerificationJob:
         """Return a background verification. Raises ResearchNotFoundError."""
         job = await self.get(job_id, owner=owner)
         if job.kind != "verification":
             raise exceptions.ResearchNotFoundError
         return make_verification_job(job)
 
-    async def sources(self, research_id: str, *, owner: str = "") -> StoredSources:
+    async def get_sources(self, research_id: str, *, owner: str = "") -> StoredSources:
         """Return the stored texts of the sources; empty until they are stored. Raises ResearchNotFoundError."""
         return await self._find_store(research_id).sources(owner, research_id) or StoredSources(sources=())
 
@@ -295,7 +295,7 @@ class ResearchJobService:
         numbered = [
             dtos.JobEvent(number, event.type, event.model_dump_json()) for number, event in enumerate(events, 1)
         ]
-        sources_to_store = await self._research.stored_sources(last.request_id, owner=owner)
+        sources_to_store = await self._research.get_stored_sources(last.request_id, owner=owner)
         await self._find_store(job.id).record(job, numbered, sources_to_store, last.response.metadata.latency_ms / 1000)
         await self._research.forget(job.id, owner=owner)
 
@@ -304,7 +304,7 @@ class ResearchJobService:
         _require_found(await self._find_store(research_id).delete(owner, research_id))
         await self._forget(research_id, owner)
 
-    async def threads(
+    async def list_threads(
         self, *, owner: str = "", limit: int = 20, before: str | None = None, text: str = ""
     ) -> dtos.ResearchThreadPage:
         """Return a page of the owner's threads, the thread with the newest run first.
@@ -318,7 +318,7 @@ class ResearchJobService:
         if self._store is None:
             return dtos.ResearchThreadPage(threads=())
         if before is not None and self._parse_cursor(before).at is None:
-            before = (await self.thread(before, owner=owner)).id
+            before = (await self.get_thread(before, owner=owner)).id
         limit = max(1, min(limit, dtos.MAX_LISTED))
         text = text.replace("\x00", "").strip()[: dtos.MAX_SEARCH_CHARS]
         found = await self._store.threads(owner, limit + 1, before, text or None)
@@ -327,21 +327,21 @@ class ResearchJobService:
             threads=found[:limit], next=write_cursor(last.id, last.updated_at) if last else None
         )
 
-    async def thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
+    async def get_thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
         """Return the thread of a run. Raises ResearchNotFoundError."""
         return _require_found(await self._find_store(research_id).thread(owner, research_id))
 
     async def rename_thread(self, research_id: str, title: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
         """Give the thread of a run a title, and return the thread. Raises ResearchNotFoundError."""
         _require_found(await self._find_store(research_id).rename_thread(owner, research_id, title))
-        return await self.thread(research_id, owner=owner)
+        return await self.get_thread(research_id, owner=owner)
 
     async def delete_thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
         """Stop all runs of a run's thread, remove everything that is stored of them, and return the thread as it was.
 
         Raises ResearchNotFoundError.
         """
-        found = await self.thread(research_id, owner=owner)
+        found = await self.get_thread(research_id, owner=owner)
         for deleted_id in await self._find_store(research_id).delete_thread(owner, research_id):
             await self._forget(deleted_id, owner)
         return found
@@ -398,7 +398,7 @@ class ResearchJobService:
         held = None if job.finished_at else await store.sources(owner, research_id)
         if held is None:
             return None
-        events = await self.stored_events(research_id, owner=owner)
+        events = await self.list_stored_events(research_id, owner=owner)
         return await asyncio.to_thread(check_stopped_text, research_id, events, held.sources, job.request.language)
 
     async def finish_early(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
@@ -422,7 +422,7 @@ class ResearchJobService:
         page = _require_found(await self._find_store(research_id).events(owner, research_id, after, 1))
         return bool(page.events) or not page.is_last
 
-    async def stored_events(self, research_id: str, *, owner: str = "") -> Sequence[dtos.JobEvent]:
+    async def list_stored_events(self, research_id: str, *, owner: str = "") -> Sequence[dtos.JobEvent]:
         """Return the events stored so far, without waiting for more. Raises ResearchNotFoundError."""
         store, found = self._find_store(research_id), list[dtos.JobEvent]()
         while True:
@@ -458,7 +458,7 @@ class ResearchJobService:
 
     async def _add_turns(self, request: ResearchRequest, owner: str) -> ResearchRequest:
         """Return the request with the conversation that it continues. Raises PreviousResearchNotFoundError."""
-        before = await self._research.turns_before(request, owner=owner)
+        before = await self._research.load_earlier_turns(request, owner=owner)
         return request.model_copy(update={"history": before.turns}) if before else request
 
     async def _forget(self, research_id: str, owner: str) -> None:

@@ -40,7 +40,7 @@ from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, Short
 from modules.llm_platform.domain.dtos.request_type import require_request
 from modules.llm_platform.domain.dtos.source_dtos import HeldSource, Source, StoredSources
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
-from modules.llm_platform.domain.evidence.lines import evidence_lines
+from modules.llm_platform.domain.evidence.lines import list_evidence_lines
 from modules.llm_platform.domain.exceptions import (
     LLMRequestError,
     OutputSchemaError,
@@ -218,7 +218,7 @@ class ResearchService:
             history=request.history,
         )
         parts = self._find_parts(asked)
-        before = await self.turns_before(asked, owner=owner)
+        before = await self.load_earlier_turns(asked, owner=owner)
         if before is None and not is_part_of_context(asked):
             return await parts.reporter.planner.plan(request)
         follow_up = await parts.follow_ups.understand(asked, before or NO_TURNS, None)
@@ -233,7 +233,7 @@ class ResearchService:
         """Return the sub-questions accepted last for this question in this language; None if there are none."""
         return await self._parts.reporter.planner.load_accepted(request)
 
-    async def source(self, request_id: str, index: int, *, owner: str = "") -> HeldSource:
+    async def get_source(self, request_id: str, index: int, *, owner: str = "") -> HeldSource:
         """Return the stored text of one source of a finished run.
 
         Raises SourceNotHeldError if it is no longer stored, or belongs to another owner.
@@ -244,7 +244,7 @@ class ResearchService:
             raise SourceNotHeldError
         return source
 
-    async def evidence(self, request_id: str, *, owner: str = "") -> tuple[EvidenceLine, ...]:
+    async def list_evidence(self, request_id: str, *, owner: str = "") -> tuple[EvidenceLine, ...]:
         """Return the evidence of a finished run, one line for each quote. A shallow run has none.
 
         Raises SourceNotHeldError if the run is no longer stored, has not ended, or belongs to another owner.
@@ -257,9 +257,9 @@ class ResearchService:
             if research.response is None:
                 raise SourceNotHeldError
             rows = research.response.evidence
-        return evidence_lines(rows, stored.sources)
+        return list_evidence_lines(rows, stored.sources)
 
-    async def stored_sources(self, request_id: str, *, owner: str = "") -> StoredSources | None:
+    async def get_stored_sources(self, request_id: str, *, owner: str = "") -> StoredSources | None:
         """Return the stored sources of a run of this process; None if they are no longer stored."""
         return await self._sources.get(make_owner_key(owner, request_id))
 
@@ -271,23 +271,23 @@ class ResearchService:
         await self._sources.set(make_owner_key(owner, request_id), StoredSources(sources=()), 0.0)
         await self._follow_ups.forget(owner, request_id)
 
-    async def turns_before(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
+    async def load_earlier_turns(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
         """Return the conversation that the request continues; None if there is none.
 
         Raises PreviousResearchNotFoundError.
         """
         if request.previous_id is None and not request.history:
             return None
-        return await self._follow_ups.turns_before(request, owner)
+        return await self._follow_ups.load_earlier_turns(request, owner)
 
-    async def stored_answer(self, request_id: str, *, owner: str = "") -> str:
+    async def load_stored_answer(self, request_id: str, *, owner: str = "") -> str:
         """Return the beginning of an answer that is stored for follow-up questions. Raises PreviousResearchNotFoundError."""
-        return await self._follow_ups.stored_answer(owner, request_id)
+        return await self._follow_ups.load_stored_answer(owner, request_id)
 
     async def _load_sources(self, owner: str, request_id: str) -> StoredSources | None:
         if not is_request_id(request_id):
             return None
-        sources = await self.stored_sources(request_id, owner=owner)
+        sources = await self.get_stored_sources(request_id, owner=owner)
         if sources is None and self._jobs is not None:
             sources = await self._jobs.sources(owner, request_id)
         return sources
@@ -295,7 +295,7 @@ class ResearchService:
     async def _stream_events(self, run: Run) -> AsyncGenerator[research_events.ResearchEvent, None]:
         """Yield the events of a run. Before the last event, store what later requests need: evidence and turns."""
         run.store_sources = partial(self._store_sources, run)
-        before = await self.turns_before(run.original_request, owner=run.owner)
+        before = await self.load_earlier_turns(run.original_request, owner=run.owner)
         async with aclosing(emitted_events(partial(self._carry_out, run, before))) as events:
             async for event in events:
                 if isinstance(event, research_events.Done):

@@ -77,7 +77,7 @@ class SealService:
         job = await self._jobs.get(research_id, owner=owner)
         if job.response is None or job.kind != "research":
             raise SealError(NO_ANSWER)
-        stored = await self._jobs.sources(research_id, owner=owner)
+        stored = await self._jobs.get_sources(research_id, owner=owner)
         return await asyncio.to_thread(self._seal, job.response, stored.sources, job.finished_at)
 
     def check_signer(self) -> None:
@@ -86,7 +86,7 @@ class SealService:
 
     async def load_sources(self, response: ResearchResponse) -> tuple[Source, ...]:
         """Return the texts of the sources of an answer of this process; empty if they are not stored any more."""
-        stored = await self._research.stored_sources(response.metadata.request_id)
+        stored = await self._research.get_stored_sources(response.metadata.request_id)
         return stored.sources if stored else ()
 
     def seal(self, response: ResearchResponse, sources: tuple[Source, ...]) -> bytes:

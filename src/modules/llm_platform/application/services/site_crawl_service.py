@@ -128,7 +128,7 @@ class _Crawl:
                     level = following
         except TimeoutError:
             self._stopped = "deadline"
-        return self._result(reads_all=not lists_last)
+        return self._make_result(reads_all=not lists_last)
 
     async def _open(self, url: str) -> None:
         async with self._reads:
@@ -192,7 +192,7 @@ class _Crawl:
 
         return sorted(links, key=count_shared_words, reverse=True)
 
-    def _result(self, *, reads_all: bool) -> dtos.SiteCrawl:
+    def _make_result(self, *, reads_all: bool) -> dtos.SiteCrawl:
         first = self._outcomes.get(self._root)
         if first is None:
             raise PageTimeoutError(ROOT_TIMED_OUT)

@@ -47,7 +47,7 @@ class StoreService:
         topic = await self._find_topic(selector)
         return topic, await self._store.entries(topic.name)
 
-    async def report(self, selector: str) -> ResearchResponse:
+    async def load_latest_report(self, selector: str) -> ResearchResponse:
         """Return the latest stored report of a topic. Raises TopicNotFoundError, also if no report of it is stored."""
         topic = await self._find_topic(selector)
         stored = await self._store.values(Topic(name=topic.name, query=topic.query), "answers", StoredReport)
@@ -56,7 +56,7 @@ class StoreService:
                 return response
         raise TopicNotFoundError("No report of this topic is stored: `llm-platform topics list` names those that are")
 
-    async def reports_of(self, owner: str, limit: int) -> tuple[StoredTopic, ...]:
+    async def list_owned_reports(self, owner: str, limit: int) -> tuple[StoredTopic, ...]:
         """Return up to `limit` topics with a stored report that this owner asked for, newest first.
 
         Only the newest MAX_SEARCHED topics are looked at.
@@ -67,7 +67,7 @@ class StoreService:
                 found.append(topic)
         return tuple(found)
 
-    async def report_of(self, owner: str, name: str) -> ResearchResponse:
+    async def load_owned_report(self, owner: str, name: str) -> ResearchResponse:
         """Return the stored report that this owner asked for last, by the whole name of its topic.
 
         Raises TopicNotFoundError.

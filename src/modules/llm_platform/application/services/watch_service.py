@@ -160,7 +160,7 @@ class WatchService:
         last = found[limit - 1] if len(found) > limit else None
         return dtos.WatchPage(watches=found[:limit], next=write_cursor(last.id, last.created_at) if last else None)
 
-    async def changes(
+    async def list_changes(
         self, watch_id: str, *, owner: str = "", limit: int = 20, before: int | None = None
     ) -> dtos.ChangePage:
         """Return a page of the changes of a watch, newest first. Raises WatchNotFoundError."""
@@ -199,7 +199,7 @@ class WatchService:
         finished: list[tuple[dtos.WatchDetail, dtos.ChangePage]] = []
         for watch in watches:
             if await self._wait_for_run(watch, owner):
-                page = await self.changes(watch.id, owner=owner, limit=MAX_LISTED)
+                page = await self.list_changes(watch.id, owner=owner, limit=MAX_LISTED)
                 new = tuple(change for change in page.changes if change.run > watch.runs)
                 finished.append((await self.get(watch.id, owner=owner), dtos.ChangePage(changes=new)))
         if self._notices is not None and self._worker is not None:

@@ -173,7 +173,7 @@ class SentenceCheck:
         """
         sentence = self.answer.sentences[position]
         citations = tuple(map(self._map_to_original, self._get_citations(position)))
-        start, end = self._text.span(sentence.start, sentence.end)
+        start, end = self._text.map_span(sentence.start, sentence.end)
         verdict = self._decide_verdict(position) if citations or position not in self._late else "unchecked"
         is_silent = not citations and (is_open or not self._is_statement(position, sentence))
         return VerifiedSentence(
@@ -225,13 +225,13 @@ class SentenceCheck:
         cells = tuple(cell.model_copy(update=self._map_span(cell.start, cell.end)) for cell in citation.cells)
         difference = citation.difference
         if difference is not None:
-            start, end = self._text.words_span(difference.claimed.start, difference.claimed.end)
+            start, end = self._text.map_words(difference.claimed.start, difference.claimed.end)
             difference = difference.model_copy(update={"claimed": TextSpan(start=start, end=end)})
         span = self._map_span(citation.start, citation.end)
         return citation.model_copy(update={**span, "cells": cells, "difference": difference})
 
     def _map_span(self, start: int, end: int) -> dict[str, int]:
-        return dict(zip(("start", "end"), self._text.span(start, end), strict=True))
+        return dict(zip(("start", "end"), self._text.map_span(start, end), strict=True))
 
 
 def _is_told(citation: Citation, *, may_contradict: bool) -> bool:

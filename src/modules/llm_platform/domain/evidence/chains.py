@@ -35,10 +35,10 @@ def find_best_chains(found: Statements, enough: float) -> list[Chain]:
     ] = []  # folded, that the question lacks: the title of the source, and the names of the sentence
     for first in best:
         title = [first.title] if found.is_new(first.title) else []
-        names.append([name.folded for name in (*title, *found.names(first)) if name.folded.strip()])
+        names.append([name.folded for name in (*title, *found.list_new_names(first)) if name.folded.strip()])
     with_name = _find_statements({name for of_first in names for name in of_first}, quotable)
     for first, of_first in zip(best, names, strict=True):
-        chains += _links(first, of_first, found, with_name)
+        chains += _find_links(first, of_first, found, with_name)
     return sorted(chains, key=lambda chain: -chain.value)
 
 
@@ -53,7 +53,7 @@ def _find_statements(names: set[str], statements: list[Statement]) -> dict[str, 
     return {name: [statement for statement in having if name in statement.text] for name, having in rarest.items()}
 
 
-def _links(
+def _find_links(
     first: Statement, names: list[str], found: Statements, with_name: dict[str, list[Statement]]
 ) -> Iterator[Chain]:
     linked: dict[int, tuple[Statement, bool]] = {}
@@ -72,7 +72,7 @@ def _links(
         if not gained:
             continue
         term_credits.update(gained)
-        coverage = found.coverage(term_credits)
+        coverage = found.measure_coverage(term_credits)
         if coverage > first.value:
             yield Chain((first, second), coverage, coverage + LINK_VALUE + TITLE_LINK_VALUE * in_title)
 

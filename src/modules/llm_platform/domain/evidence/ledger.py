@@ -9,7 +9,7 @@ from typing import Final
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, Need, RowState
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.evidence.chains import Chain, find_best_chains, list_best_statements
-from modules.llm_platform.domain.evidence.queries import NamedQuery, list_further_queries, query_without_figures
+from modules.llm_platform.domain.evidence.queries import NamedQuery, list_further_queries, make_query_without_figures
 from modules.llm_platform.domain.evidence.statements import HAS_TERM, SourceNames, Statement, Statements
 from modules.llm_platform.domain.extractive.candidates import Candidate, list_candidates, make_relevance
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
@@ -53,7 +53,7 @@ class ReadRow:
         """The queries that would continue from it, best first; none if it is answered. Only a further round needs them."""
         if self.statements is None or self.row.state == "answered":
             return ()
-        disputed = [query_without_figures(self.row.quotes[0].text)] if self.row.state == "disagree" else []
+        disputed = [make_query_without_figures(self.row.quotes[0].text)] if self.row.state == "disagree" else []
         return (*disputed, *list_further_queries(self.statements))
 
     @cached_property
@@ -80,14 +80,14 @@ class LedgerReader:
 
     def read(self, sources: Sequence[Source], rounds: Mapping[str, int]) -> tuple[ReadRow, ...]:
         """Return the rows; `rounds` has the round that found each canonical address."""
-        known = [self._names(source) for source in sources]
+        known = [self._read_source(source) for source in sources]
         rows: list[ReadRow] = []
         for number, question in enumerate(self._questions):
             candidates = [self._compare_source(number, source, rank) for rank, source in enumerate(known)]
             rows.append(_read_row(Statements(question, known, candidates), rounds))
         return tuple(rows)
 
-    def _names(self, source: Source) -> SourceNames:
+    def _read_source(self, source: Source) -> SourceNames:
         key = (source.url, source.title, source.text, source.published)
         if key not in self._sources:
             sentences = SourceSentences(source, read_source_blocks(source.text), self._language, self._relevance)
@@ -122,7 +122,7 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
         state = "answered" if best.coverage >= ANSWERED_FROM and _has_asked_kind(found.question, matched) else "partly"
     voices: dict[int, int] = {}  # id of a statement that is disputed
     asks_for_figure = found.question.asks_what or bool({"number", "date"}.intersection(needs))
-    if conflict := _conflict(found, of_figures=asks_for_figure):
+    if conflict := _find_conflict(found, of_figures=asks_for_figure):
         state = "disagree"
         chosen = list(dict.fromkeys((*conflict, *chosen)))[:MAX_QUOTES]
         sides = find_sides(
@@ -149,7 +149,7 @@ def _has_asked_kind(question: Question, matched: Collection[int]) -> bool:
     return not asked or any(term.word in asked for number, term in enumerate(question.terms) if number in matched)
 
 
-def _conflict(found: Statements, *, of_figures: bool) -> tuple[Statement, Statement] | None:
+def _find_conflict(found: Statements, *, of_figures: bool) -> tuple[Statement, Statement] | None:
     """Return two sentences of different sources that contradict each other, by their figures only where one is asked for."""
     best = sorted(found.all, key=lambda statement: -statement.value)[:MAX_COMPARED]
     for statement in best:
@@ -175,15 +175,15 @@ def locate_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> tup
     """Return the rows with the places of their quotes in the texts of the sources, as these are when the answer is ready."""
     by_address = {canonical_url(source.url): source for source in sources}
 
-    def located(quote: EvidenceQuote) -> EvidenceQuote:
+    def locate(quote: EvidenceQuote) -> EvidenceQuote:
         source = by_address.get(canonical_url(quote.url))
         start = source.text.find(quote.text) if source else -1
         return quote.model_copy(update={"start": start, "end": start + len(quote.text)}) if start >= 0 else quote
 
-    return tuple(row.model_copy(update={"quotes": tuple(map(located, row.quotes))}) for row in rows)
+    return tuple(row.model_copy(update={"quotes": tuple(map(locate, row.quotes))}) for row in rows)
 
 
-def evidence_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> list[Quote]:
+def list_evidence_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> list[Quote]:
     """Return the quotes of the rows that are in these sources, in order, each once."""
     by_address = {canonical_url(source.url): source for source in sources}
     found: dict[str, Quote] = {}
@@ -194,7 +194,7 @@ def evidence_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> l
     return list(found.values())
 
 
-def words_left(rows: Sequence[ReadRow]) -> str:
+def describe_missing_words(rows: Sequence[ReadRow]) -> str:
     """Return the words that no quote of an open row has, for a person: `waterfall, name`."""
     missing = dict.fromkeys(
         word for read in rows if read.row.state != "answered" for word in read.row.words if word not in read.words_met

@@ -7,13 +7,13 @@ from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 
-def evidence_lines(rows: Iterable[EvidenceRow], sources: Iterable[Source | SourceRef]) -> tuple[EvidenceLine, ...]:
+def list_evidence_lines(rows: Iterable[EvidenceRow], sources: Iterable[Source | SourceRef]) -> tuple[EvidenceLine, ...]:
     """Return the lines of all rows, in order. The numbers of the sources are those in `sources`."""
     numbers = {canonical_url(source.url): source.index for source in sources}
-    return tuple(line for row in rows for line in _row_lines(row, numbers))
+    return tuple(line for row in rows for line in _list_row_lines(row, numbers))
 
 
-def _row_lines(row: EvidenceRow, numbers: dict[str, int]) -> Iterator[EvidenceLine]:
+def _list_row_lines(row: EvidenceRow, numbers: dict[str, int]) -> Iterator[EvidenceLine]:
     line = EvidenceLine(question=row.question, state=row.state, needs=row.needs, coverage=row.coverage)
     if not row.quotes:
         yield line

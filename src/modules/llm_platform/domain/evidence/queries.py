@@ -40,7 +40,7 @@ def list_further_queries(statements: Statements) -> list[NamedQuery]:
     for value, source in valued[:SOURCES]:
         terms = enumerate(statements.question.terms)
         left_open = " ".join(term.word for number, term in terms if source.credits.get(number, 0.0) < HAS_TERM)
-        for name, share in _names(source, left_open, statements):
+        for name, share in _list_names(source, left_open, statements):
             if name.folded not in best or best[name.folded][0] < value * share:
                 best[name.folded] = (value * share, name.text, left_open)
     return [
@@ -49,7 +49,7 @@ def list_further_queries(statements: Statements) -> list[NamedQuery]:
     ]
 
 
-def _names(source: SourceStatements, left_open: str, statements: Statements) -> list[tuple[Name, float]]:
+def _list_names(source: SourceStatements, left_open: str, statements: Statements) -> list[tuple[Name, float]]:
     """Return the names of a source, each with its share of the source's value.
 
     Where no word is left open, but a figure at most, the first word of a sentence or of a row is not a name: `Yes` and `Below`
@@ -60,11 +60,15 @@ def _names(source: SourceStatements, left_open: str, statements: Statements) -> 
     has_words = any(map(str.isalpha, left_open))
     for statement in source.statements:
         share = (BASE + statement.value) / (1 + POSITION_STEP * min(statement.position, MAX_POSITION))
-        found += [(name, share) for name in statements.names(statement) if has_words or not statement.begins_with(name)]
+        found += [
+            (name, share)
+            for name in statements.list_new_names(statement)
+            if has_words or not statement.begins_with(name)
+        ]
     return found
 
 
-def query_without_figures(statement: str) -> NamedQuery:
+def make_query_without_figures(statement: str) -> NamedQuery:
     """Return the query for a fact on which two sources disagree: the sentence without either figure."""
     words = [word for word in one_line(statement).split() if not any(char.isdigit() for char in word)]
     return NamedQuery(" ".join(words[:MAX_FACT_WORDS])[:MAX_ROUND_QUERY_CHARS].rstrip(" .,;:"), "", 1.0)

@@ -69,7 +69,7 @@ class SourceNames:
     def _names(self) -> dict[int, tuple[Name, ...]]:
         return {}
 
-    def names(self, position: int) -> tuple[Name, ...]:
+    def list_names(self, position: int) -> tuple[Name, ...]:
         """Return the names of a sentence. Few sentences of a long source are asked for theirs."""
         if position not in self._names:
             self._names[position] = tuple(map(Name.of, list_names(self.sentences.forms[position].sentence.text)))
@@ -125,7 +125,10 @@ class Statements:
         self.by_source = [
             (
                 source,
-                [Statement(one, source, position, self.coverage(one.credits)) for position, one in enumerate(found)],
+                [
+                    Statement(one, source, position, self.measure_coverage(one.credits))
+                    for position, one in enumerate(found)
+                ],
             )
             for source, found in zip(sources, candidates, strict=True)
         ]
@@ -136,7 +139,7 @@ class Statements:
         """The sources that have sentences."""
         return [self._rate_source(source, statements) for source, statements in self.by_source if statements]
 
-    def coverage(self, term_credits: dict[int, float]) -> float:
+    def measure_coverage(self, term_credits: dict[int, float]) -> float:
         """Return the weighted share of the question's terms."""
         return (
             sum(self.weights[number] * credit for number, credit in term_credits.items()) / self._total
@@ -148,9 +151,9 @@ class Statements:
         """Return whether the name has a word that neither the question nor the language brings along."""
         return not self._known.issuperset(name.words)
 
-    def names(self, statement: Statement) -> list[Name]:
+    def list_new_names(self, statement: Statement) -> list[Name]:
         """Return the names of a sentence that the question lacks."""
-        return [name for name in statement.found_in.names(statement.position) if self.is_new(name)][:MAX_NAMES]
+        return [name for name in statement.found_in.list_names(statement.position) if self.is_new(name)][:MAX_NAMES]
 
     def _rate_source(self, source: SourceNames, statements: list[Statement]) -> SourceStatements:
         titled = match_terms(source.title.words, self.question.matcher)
@@ -159,9 +162,13 @@ class Statements:
             for number, credit in statement.candidate.credits.items():
                 term_credits[number] = max(term_credits.get(number, 0.0), credit)
         asked = [word in self._known for word in source.title.words]
-        about = sum(asked) / len(asked) * self.coverage(titled) if asked else 0.0
+        about = sum(asked) / len(asked) * self.measure_coverage(titled) if asked else 0.0
         return SourceStatements(
-            source.title, statements[0].candidate.rank, statements, term_credits, self.coverage(term_credits) + about
+            source.title,
+            statements[0].candidate.rank,
+            statements,
+            term_credits,
+            self.measure_coverage(term_credits) + about,
         )
 
 

@@ -151,7 +151,7 @@ class FolderIndex:
             doc_id,
             file_source.qualify_id(self._files.folder_name(self._folder), self._origin, doc_id),
         ):
-            passages = await self.retrieval.document(candidate_id)
+            passages = await self.retrieval.load_document(candidate_id)
             if passages and all(passages[0].fields.get(key) == values for key, values in self.filters.items()):
                 return passages
         return []

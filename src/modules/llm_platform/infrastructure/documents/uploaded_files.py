@@ -126,7 +126,7 @@ class UploadedFileSearch(DocumentWebSearch):
     async def beginnings(self) -> tuple[WebSearchResultItem, ...]:
         found: list[WebSearchResultItem] = []
         for name in self._files.files:
-            if passages := await self.retrieval.document(name):
+            if passages := await self.retrieval.load_document(name):
                 text = self.redactor.text(merge_document_text(passages, BEGINNING_CHARS).text)
                 url, title = self.get_address(passages[0]), passages[0].title
                 found.append(WebSearchResultItem(title=title, url=url, snippet=text, source=self.name))

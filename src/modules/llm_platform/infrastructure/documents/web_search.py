@@ -153,7 +153,7 @@ class DocumentWebSearch(IWebSearchProvider):
         with _translate_errors(self._otherwise):
             filters = self.folder.filters if self.folder else {}
             query = RagSearch(query=request.query, top_k=min(last + 1, MAX_TOP_K), filters=filters)
-            found = await self.retrieval.documents(query, MIN_PASSAGES)
+            found = await self.retrieval.search_documents(query, MIN_PASSAGES)
         documents = found.documents
         if self._needs_words:
             words = set(make_question_vector(request.query).indices)
@@ -176,7 +176,7 @@ class DocumentWebSearch(IWebSearchProvider):
 
     async def document(self, doc_id: str) -> list[Passage]:
         """Return all passages of a document, from the folder if there is one."""
-        return await (self.retrieval.document(doc_id) if self.folder is None else self.folder.document(doc_id))
+        return await (self.retrieval.load_document(doc_id) if self.folder is None else self.folder.document(doc_id))
 
     async def titles(self, limit: int) -> tuple[str, ...]:
         """Return titles of at most `limit` documents.
@@ -186,11 +186,11 @@ class DocumentWebSearch(IWebSearchProvider):
         with suppress(TimeoutError, AppException):
             async with asyncio.timeout(TITLES_S):
                 if self.folder is None:
-                    found = await self.retrieval.titles(limit)
+                    found = await self.retrieval.list_titles(limit)
                 else:
                     view = await self.folder.refresh()
                     origins = self.folder.filters.get(ORIGIN_FIELD)
-                    found = await self.retrieval.titles(limit, origins) if view.documents else []
+                    found = await self.retrieval.list_titles(limit, origins) if view.documents else []
             return tuple(self.redactor.text(title)[:LISTED_TITLE_CHARS] for title in found)
         return ()
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from modules.llm_platform.application.research.budget import Price
-from modules.llm_platform.application.research.budgeted_llm import DEFAULT_MAX_ANSWER_TOKENS, prompt_tokens
+from modules.llm_platform.application.research.budgeted_llm import DEFAULT_MAX_ANSWER_TOKENS, estimate_prompt_tokens
 from modules.llm_platform.domain.callers.api_key_label import api_key_label
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, SpendingStoreError
@@ -201,7 +201,7 @@ class ModelBudget:
     @asynccontextmanager
     async def call(self, request: LLMRequest) -> AsyncIterator[ModelAccount]:
         """One call, whose parts the account gets. Raises DailyBudgetError if a limit does not allow it."""
-        tokens = prompt_tokens(request)
+        tokens = estimate_prompt_tokens(request)
         reservation = await self._budget.reserve(
             self._price(tokens, request.choices * (request.max_tokens or DEFAULT_MAX_ANSWER_TOKENS))
         )

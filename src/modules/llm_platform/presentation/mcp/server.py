@@ -164,7 +164,7 @@ class _Handlers:
         await call.start_reading()
         store = self._platform().store
         if not call.owns_all_reports:
-            return await store.reports_of(call.owner, MAX_LISTED_REPORTS)
+            return await store.list_owned_reports(call.owner, MAX_LISTED_REPORTS)
         return [topic for topic in await store.topics() if topic.finished][:MAX_LISTED_REPORTS]
 
     async def list_resource_templates(
@@ -194,7 +194,9 @@ class _Handlers:
         if not is_topic_name(name):
             raise TopicNotFoundError
         store = self._platform().store
-        report = await (store.report(name) if call.owns_all_reports else store.report_of(call.owner, name))
+        report = await (
+            store.load_latest_report(name) if call.owns_all_reports else store.load_owned_report(call.owner, name)
+        )
         return f"# {report.query}\n\n{research_text(report)}"
 
     def _redact_text(self, text: str) -> str:

@@ -232,7 +232,7 @@ async def evidence(
     request: Request,
     research_id: Annotated[str, Path(alias="request_id", description="`metadata.request_id` of the answer")],
 ) -> Response:
-    lines = await get_services(request).research.evidence(research_id, owner=get_caller_id(request))
+    lines = await get_services(request).research.list_evidence(research_id, owner=get_caller_id(request))
     return JsonLines("".join(f"{line.model_dump_json()}\n" for line in lines))
 
 
@@ -248,7 +248,7 @@ async def source(
     index: Annotated[int, Path(ge=1, le=MAX_SOURCE_INDEX, description="The source's number in the answer")],
 ) -> Response:
     return make_json_response(
-        await get_services(request).research.source(research_id, index, owner=get_caller_id(request))
+        await get_services(request).research.get_source(research_id, index, owner=get_caller_id(request))
     )
 
 
@@ -264,7 +264,7 @@ async def source_icon(
     index: Annotated[int, Path(ge=1, le=MAX_SOURCE_INDEX, description="The source's number in the answer")],
 ) -> Response:
     platform = get_services(request)
-    source = await platform.research.source(research_id, index, owner=get_caller_id(request))
+    source = await platform.research.get_source(research_id, index, owner=get_caller_id(request))
     icon = await platform.icons.read(source.url) if platform.icons else None
     if icon is None:
         raise NotFoundError

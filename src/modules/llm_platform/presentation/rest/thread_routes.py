@@ -35,7 +35,7 @@ async def list_threads(
 ) -> Response:
     jobs = get_services(request).research_jobs
     return make_stored_response(
-        request, await jobs.threads(owner=get_caller_id(request), limit=limit, before=before, text=q)
+        request, await jobs.list_threads(owner=get_caller_id(request), limit=limit, before=before, text=q)
     )
 
 
@@ -47,7 +47,7 @@ async def list_threads(
 )
 async def get_thread(request: Request, run_id: RunId) -> Response:
     return make_stored_response(
-        request, await get_services(request).research_jobs.thread(run_id, owner=get_caller_id(request))
+        request, await get_services(request).research_jobs.get_thread(run_id, owner=get_caller_id(request))
     )
 
 

@@ -104,7 +104,7 @@ async def get_verification(
     verification_id: Annotated[str, Path(alias="request_id", description="`id` of a background verification")],
 ) -> Response:
     return make_json_response(
-        await get_services(request).research_jobs.verification(verification_id, owner=get_caller_id(request))
+        await get_services(request).research_jobs.get_verification(verification_id, owner=get_caller_id(request))
     )
 
 

@@ -107,7 +107,9 @@ async def list_changes(
     before: Annotated[int | None, Query(ge=1, le=MAX_CHANGE_NUMBER, description="`next` of the page before")] = None,
 ) -> Response:
     watches = get_services(request).watches
-    return make_json_response(await watches.changes(watch_id, owner=get_caller_id(request), limit=limit, before=before))
+    return make_json_response(
+        await watches.list_changes(watch_id, owner=get_caller_id(request), limit=limit, before=before)
+    )
 
 
 @router.get(
@@ -119,6 +121,6 @@ async def list_changes(
 async def get_feed(request: Request, watch_id: WatchId) -> Response:
     watches, owner = get_services(request).watches, get_caller_id(request)
     watch = await watches.get(watch_id, owner=owner)
-    page = await watches.changes(watch_id, owner=owner, limit=FEED_CHANGES)
+    page = await watches.list_changes(watch_id, owner=owner, limit=FEED_CHANGES)
     feed = render_feed(watch, page.changes, str(request.url.replace(query="")))
     return Response(feed, media_type=ATOM_TYPE)

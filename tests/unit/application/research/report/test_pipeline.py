@@ -163,7 +163,7 @@ async def test_text_of_a_source_is_available() -> None:
     answer = await service.research(ResearchRequest(query=QUESTION, depth="report"), request_id="r1")
     assert answer.citations
     for citation in answer.citations:
-        held = await service.source("r1", citation.source_index)
+        held = await service.get_source("r1", citation.source_index)
         assert held.text[citation.quote_start : citation.quote_end] == citation.quote
 
 

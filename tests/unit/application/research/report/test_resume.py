@@ -268,7 +268,7 @@ async def test_sources_of_a_replayed_report_are_available(tmp_path: Path) -> Non
     service = World(Web({}, down=True), ReportModel(), store(tmp_path)).service()
     answer = await service.research(ResearchRequest(query=QUESTION, depth="report"), request_id="r2")
     for citation in answer.citations:
-        held = await service.source("r2", citation.source_index)
+        held = await service.get_source("r2", citation.source_index)
         assert held.text[citation.quote_start : citation.quote_end] == citation.quote
 
 

@@ -78,7 +78,7 @@ async def test_sources_are_stored_for_both_followers() -> None:
     service = world().service()
     first, second = await asyncio.gather(events_of(service, "one"), events_of(service, "two"))
     index = answer_of(first).sources[0].index
-    assert (await service.source("one", index)).text == (await service.source("two", index)).text != ""
+    assert (await service.get_source("one", index)).text == (await service.get_source("two", index)).text != ""
     assert answer_of(second).sources
 
 

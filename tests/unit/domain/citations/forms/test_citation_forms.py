@@ -48,7 +48,7 @@ def bound(text: str, given: tuple[GivenSource, ...] = ()) -> list[tuple[str, set
         for position in behind.sentences if behind.alone else ():
             numbers[position] |= set(behind.numbers)
     return [
-        (text[slice(*cited.span(sentence.start, sentence.end))], {urls[number] for number in found})
+        (text[slice(*cited.map_span(sentence.start, sentence.end))], {urls[number] for number in found})
         for sentence, found in zip(answer.sentences, numbers, strict=True)
     ]
 

@@ -54,7 +54,7 @@ def file(tmp_path: Path) -> Path:
 class StoredResearch:
     """A research service that still has the texts of its sources."""
 
-    async def stored_sources(self, request_id: str) -> StoredSources:
+    async def get_stored_sources(self, request_id: str) -> StoredSources:
         return StoredSources(sources=SOURCES)
 
 

@@ -137,7 +137,11 @@ async def real(library: Library) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the application with the real service of research runs."""
     services: Any = FakeServices()
     it = service(library, jobs=services.jobs)
-    services.research, services.stream_research, services.turns_before = it.research, it.stream, it.turns_before
+    services.research, services.stream_research, services.load_earlier_turns = (
+        it.research,
+        it.stream,
+        it.load_earlier_turns,
+    )
     services.plan = it.plan
     async with app_client(services) as client:
         yield client

@@ -132,7 +132,7 @@ class PageReads:
 
         If a page cannot be read, the page of the next address is read instead. A late page is still read after the return.
         """
-        until = self._now() + self._left
+        until = self._get_time() + self._left
         while self.limit:
             self._start(urls, self.limit)
             if not await self._wait(self._tasks.values(), until):
@@ -174,7 +174,7 @@ class PageReads:
         wanted = set(map(canonical_url, urls))
         running = {address: task for address, task in self._tasks.items() if address in wanted and not task.done()}
         end = max((self._began[address] + self._seconds for address in running), default=0.0)
-        until = min(self._now() + max(self._left, self._seconds * LATE_SHARE), end)
+        until = min(self._get_time() + max(self._left, self._seconds * LATE_SHARE), end)
         while await self._wait(running.values(), until):
             pass
 
@@ -197,12 +197,12 @@ class PageReads:
 
     async def _wait(self, tasks: Iterable[asyncio.Task[RankedPage | None]], until: float) -> bool:
         """Wait until one of the tasks ends; return False if all have ended or the time is over."""
-        running, began = [task for task in tasks if not task.done()], self._now()
+        running, began = [task for task in tasks if not task.done()], self._get_time()
         end, early_finish = min(until, self._run.deadline), self._run.early_finish
         if not running or end <= began or early_finish.is_due:
             return False
         await early_finish.wait(running, end, return_when=asyncio.FIRST_COMPLETED)
-        self._left -= self._now() - began
+        self._left -= self._get_time() - began
         return True
 
     def _start(self, urls: Iterable[str], limit: int, *, in_prompt: bool = True) -> None:
@@ -216,7 +216,7 @@ class PageReads:
 
     def _add_task(self, url: str, read: Coroutine[Any, Any, RankedPage | None]) -> None:
         address = canonical_url(url)
-        self._began[address] = self._now()
+        self._began[address] = self._get_time()
         self._tasks[address] = asyncio.create_task(read, name=url)
 
     @stage("read")
@@ -240,7 +240,7 @@ class PageReads:
         self._run.emit(Read(request_id=self._run.request_id, url=url, status=status, chars=chars))
 
     @staticmethod
-    def _now() -> float:
+    def _get_time() -> float:
         return asyncio.get_running_loop().time()
 
 

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResultItem
-from modules.llm_platform.domain.evidence.ledger import LedgerReader, ReadRow, pick_queries, words_left
+from modules.llm_platform.domain.evidence.ledger import LedgerReader, ReadRow, describe_missing_words, pick_queries
 from modules.llm_platform.domain.research.decomposition import aspect_questions, decompose_question
 from modules.llm_platform.domain.research.page_links import choose_links
 from modules.llm_platform.domain.research.question_selector import is_query
@@ -148,7 +148,7 @@ class FurtherRounds:
                     of=self.limits.rounds,
                     open=self.ledger.open_questions,
                     queries=tuple(queries),
-                    why=words_left(self._rows),
+                    why=describe_missing_words(self._rows),
                     evidence=self.ledger.rows,
                 )
             )
@@ -205,7 +205,7 @@ class FurtherRounds:
                     self._run.request.query,
                     self.ledger.rows,
                     passages,
-                    words_left(self._rows),
+                    describe_missing_words(self._rows),
                     searched,
                     self.limits.searches // 2,
                     self._run.language,

@@ -61,14 +61,14 @@ def _parse_text(text: str) -> float | None:
     found = _SCORE.fullmatch(trimmed) if spelled_out is None else None
     if found is None:
         return spelled_out
-    score = _float(found["score"])
+    score = _parse_float(found["score"])
     if found["percent"]:
         return score / TOP_SCORE
-    scale = _float(found["scale"]) if found["scale"] else TOP_SCORE
+    scale = _parse_float(found["scale"]) if found["scale"] else TOP_SCORE
     return score * TOP_SCORE / scale if scale > 0 else None
 
 
-def _float(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     return float(digits.replace(",", ".").replace("−", "-"))
 
 
@@ -87,7 +87,7 @@ _CELL_TRIM = " \t\"'“”«»`*"
 def read_written_rows(text: str) -> Iterator[Sequence[object]]:
     """Yield the lines that have scores as [number, title, score, ...]."""
     for line in text.splitlines()[:MAX_LINES]:
-        cells = _cells(_split_parts(line[:MAX_LINE_CHARS].strip().strip("|()[]{}* ")))
+        cells = _join_title_cells(_split_parts(line[:MAX_LINE_CHARS].strip().strip("|()[]{}* ")))
         if sum(read_number(cell) is not None for cell in cells) >= MIN_SCORES:
             yield cells
 
@@ -104,7 +104,7 @@ def _split_parts(line: str) -> list[str]:
     return parts
 
 
-def _cells(parts: list[str]) -> list[object]:
+def _join_title_cells(parts: list[str]) -> list[object]:
     """Return the cells with the parts of a title joined again, which the split at separators cut."""
     cells: list[object] = []
     title: list[str] = []

@@ -222,7 +222,7 @@ async def _write_and_check(run: ReportRun, found: ReportFound) -> Draft | None:
 
 def _choose_writers(run: ReportRun, found: ReportFound) -> Writers:
     """Return the writer of the report, its fallback, and what verifies the citations."""
-    max_tokens = max(MIN_ANSWER_TOKENS, run.budget.max_answer_tokens("write", run.options.max_tokens))
+    max_tokens = max(MIN_ANSWER_TOKENS, run.budget.limit_answer_tokens("write", run.options.max_tokens))
     writer = run.tools.writer(run.get_llm("write"), run.compute_context_tokens("write", max_tokens))
     if run.tools.llms:  # an extractive text costs nothing to make again
         writer = StoredWriter(run, writer, _make_text_key(run, found, writer.report_version))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.evidence.ledger import evidence_quotes
+from modules.llm_platform.domain.evidence.ledger import list_evidence_quotes
 from modules.llm_platform.domain.llm.context_budget import (
     MIDDLE_CUT,
     SOURCES_BUDGET_TOKENS,
@@ -133,7 +133,7 @@ def build_prompt(
         context_rule=_CONTEXT_RULE.format(fence=context_fence) if written else "",
         language=f"{get_language_name(request.language)} ({request.language})",
     )
-    headers = {source.index: _source_header(source) for source in sources}
+    headers = {source.index: _write_source_header(source) for source in sources}
     found = _quote_ledger(request)
     closing = f"{_FOUND_REMINDER if found else ''}{_write_closing(request)}"
     max_tokens = min(request.max_tokens, context_tokens // 2)
@@ -167,7 +167,7 @@ def build_prompt(
 
 def _quote_ledger(request: SynthesisRequest) -> list[str]:
     """Return the quotes of the ledger as one block. It is last, because small models forget what is far above."""
-    quotes = evidence_quotes(request.evidence, request.sources)[:MAX_FOUND_SENTENCES]
+    quotes = list_evidence_quotes(request.evidence, request.sources)[:MAX_FOUND_SENTENCES]
     lines = [
         f"[{quote.source.index}] {cut_to_tokens(neutralise(one_line(quote.sentence.text)), MAX_FOUND_TOKENS)}"
         for quote in quotes
@@ -186,7 +186,7 @@ def _write_closing(request: SynthesisRequest) -> str:
     return first + "\n".join([f"Main question: {one_line(request.question)}", *numbered])
 
 
-def _source_header(source: Source) -> str:
+def _write_source_header(source: Source) -> str:
     """Return two lines with the number, title, date and address of a source, the address as browsers show it."""
     title, date = neutralise(one_line(source.title))[:MAX_TITLE_CHARS], ""
     if source.published:

@@ -8,7 +8,7 @@ from modules.llm_platform.application.research.write.model_choice import choose_
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
+from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, list_evidence_quotes
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.dated_rows import find_dated_entry, leave_out_other_days
 from modules.llm_platform.domain.extractive.described_rows import leave_out_rows
@@ -70,7 +70,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         messages = get_messages(request.language)
         if not request.sources:
             return Synthesis(text=messages.nothing_found, synthesizer=self.name, answered=False)
-        evidence = evidence_quotes(request.evidence, request.sources)
+        evidence = list_evidence_quotes(request.evidence, request.sources)
         if request.questions:
             return self._make_synthesis(await _run(request, lambda: _write_report(request, evidence)), messages)
         question = read_question_as_written(request.question, request.language)

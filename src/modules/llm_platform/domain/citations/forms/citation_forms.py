@@ -63,7 +63,7 @@ class _Rewriter:
                 else:
                     self._rewrite_line(line)
             self._writer.copy(end, min(end + 1, len(self._text)))
-        return self._writer.finish(self._sources.all())
+        return self._writer.finish(self._sources.list_all())
 
     def _rewrite_line(self, line: TextLine) -> None:
         masked = mask_code_spans(line.text)

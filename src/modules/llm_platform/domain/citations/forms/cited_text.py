@@ -77,17 +77,17 @@ class CitedText:
     sources: tuple[NamedSource, ...]
     pieces: Sequence[Piece] = field(repr=False)
 
-    def span(self, start: int, end: int) -> Span:
+    def map_span(self, start: int, end: int) -> Span:
         """Return where a sentence of `markdown` is in the text as sent, including whole links at its ends."""
         first, last = self._find_piece(start, is_end=False), self._find_piece(end, is_end=True)
-        begin, stop = self.words_span(start, end)
+        begin, stop = self.map_words(start, end)
         if first and first.link and begin == first.original:
             begin = first.link[0]
         if last and last.link and stop == last.original_end:
             stop = last.link[1]
         return begin, stop
 
-    def words_span(self, start: int, end: int) -> Span:
+    def map_words(self, start: int, end: int) -> Span:
         """Return where some words of `markdown` are in the text as sent."""
         return self._map_to_original(start, is_end=False), self._map_to_original(end, is_end=True)
 

@@ -152,7 +152,7 @@ class NumberedSources:
     def name(self, name: str, number: int) -> None:
         self._by_name.setdefault(name.casefold(), number)
 
-    def all(self) -> tuple[NamedSource, ...]:
+    def list_all(self) -> tuple[NamedSource, ...]:
         return tuple(self._by_number[number] for number in sorted(self._by_number))
 
     def _find_free_number(self) -> int:

@@ -148,7 +148,7 @@ def show(
     async def read(platform: LLMPlatform) -> tuple[dtos.WatchDetail, dtos.ChangePage]:
         watches = platform.watches
         watch = await watches.get(watch_id, owner=owner_of_label(key))
-        return watch, await watches.changes(watch_id, owner=owner_of_label(key), limit=limit)
+        return watch, await watches.list_changes(watch_id, owner=owner_of_label(key), limit=limit)
 
     watch, page = context.run(read)
     result = {"watch": watch.model_dump(mode="json"), **page.model_dump(mode="json")}

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
-from modules.llm_platform.domain.evidence.lines import evidence_lines
+from modules.llm_platform.domain.evidence.lines import list_evidence_lines
 
 SEARCH_FIELDS: Any = {
     "query": True,
@@ -37,7 +37,7 @@ def search_json(response: WebSearchResponse) -> str:
 
 def write_evidence_json_lines(response: ResearchResponse) -> str:
     """Return the lines of GET /research/{request_id}/evidence."""
-    lines = evidence_lines(response.evidence, response.sources)
+    lines = list_evidence_lines(response.evidence, response.sources)
     return "".join(f"{_escape(line.model_dump_json())}\n" for line in lines)
 
 

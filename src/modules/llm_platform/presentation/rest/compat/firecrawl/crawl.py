@@ -137,7 +137,7 @@ async def get_crawl(
 ) -> Response:
     job = await runs.find_job(request, API, crawl_id)
     jobs, owner = get_services(request).research_jobs, get_caller_id(request)
-    sources = (await jobs.sources(crawl_id, owner=owner)).sources if job.status == "done" else ()
+    sources = (await jobs.get_sources(crawl_id, owner=owner)).sources if job.status == "done" else ()
     metadata = job.response.metadata if job.response else None
     total = metadata.pages_read + metadata.pages_failed if metadata else 0
     state: dict[str, Any] = {
@@ -172,7 +172,7 @@ async def cancel_crawl(request: Request, crawl_id: str) -> Response:
 
 async def get_crawl_errors(request: Request, crawl_id: str) -> Response:
     await runs.find_job(request, API, crawl_id)
-    events = await get_services(request).research_jobs.stored_events(crawl_id, owner=get_caller_id(request))
+    events = await get_services(request).research_jobs.list_stored_events(crawl_id, owner=get_caller_id(request))
     pages = [Read.model_validate_json(event.data) for event in events if event.type == "read"]
     unread = [page for page in pages if page.status != READ]
     errors = [

@@ -37,7 +37,7 @@ async def respond(request: Request, body: OpenaiResponsesRequest, model: Configu
     """Answer with a language model. Its turns are kept for an hour, for `previous_response_id`."""
     chat_completions.refuse_fields(body, REFUSED)
     llm, owner = get_services(request).llm, get_caller_id(request)
-    before = await llm.kept_turns(owner, body.previous_response_id) if body.previous_response_id else ()
+    before = await llm.load_kept_turns(owner, body.previous_response_id) if body.previous_response_id else ()
     prompt = _make_prompt(model, body, before)
     turns = prompt.messages[bool(body.instructions) :]  # The next response has instructions of its own.
     writer = _make_writer(request, body)

@@ -147,7 +147,7 @@ async def _read_stored_answer(request: Request, response_id: str) -> str:
     try:
         job = await get_services(request).research_jobs.get(response_id, owner=get_caller_id(request))
     except ResearchNotFoundError:
-        return await get_services(request).research.stored_answer(response_id, owner=get_caller_id(request))
+        return await get_services(request).research.load_stored_answer(response_id, owner=get_caller_id(request))
     if job.response is None:
         raise PreviousResearchNotFoundError
     return job.response.synthesis

@@ -114,7 +114,7 @@ async def find_job(request: Request, api: str, job_id: str) -> ResearchJobDetail
 
 async def read_stored_events(request: Request, job_id: str) -> list[research_events.ResearchEvent]:
     """Return the events of a run of the caller that are stored now. Raises ResearchNotFoundError."""
-    stored = await get_services(request).research_jobs.stored_events(job_id, owner=get_caller_id(request))
+    stored = await get_services(request).research_jobs.list_stored_events(job_id, owner=get_caller_id(request))
     return [event for row in stored if (event := research_events.parse_event(row.data))]
 
 
