@@ -127,11 +127,11 @@ async def _round_queries() -> list[Messages]:
             QUESTION,
             (EvidenceRow(question=DIRECTION),),
             SOURCES,
-            "euros",
-            searched,
-            2,
-            "en",
-            (QUESTION,),
+            missing="euros",
+            searched=searched,
+            count=2,
+            language="en",
+            written=(QUESTION,),
         )
     return [request.messages for request in llm.requests]
 

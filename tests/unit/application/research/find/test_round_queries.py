@@ -21,7 +21,17 @@ RIVER = Source(index=1, title="Bubye River", url="https://river.example/", text=
 async def asked(llm: FakeLLM, *passages: Source, searched: tuple[str, ...] = ()) -> tuple[str, ...]:
     rows = (EvidenceRow(question=QUESTION),)
     ask = partial(ask_model, llm)
-    made = await ask_for_queries(ask, QUESTION, rows, passages or (RIVER,), "waterfall", searched, 4, "en", (QUESTION,))
+    made = await ask_for_queries(
+        ask,
+        QUESTION,
+        rows,
+        passages or (RIVER,),
+        missing="waterfall",
+        searched=searched,
+        count=4,
+        language="en",
+        written=(QUESTION,),
+    )
     return made.queries
 
 
@@ -61,11 +71,11 @@ async def test_a_failing_model_adds_nothing() -> None:
         QUESTION,
         (EvidenceRow(question=QUESTION),),
         (RIVER,),
-        "",
-        (),
-        4,
-        "en",
-        (QUESTION,),
+        missing="",
+        searched=(),
+        count=4,
+        language="en",
+        written=(QUESTION,),
     )
     assert (made.queries, made.is_done) == ((), False)
     assert [entry.component for entry in made.degraded] == ["queries/fake"]
@@ -79,10 +89,10 @@ async def test_a_model_is_done_when_it_says_so() -> None:
             QUESTION,
             (EvidenceRow(question=QUESTION),),
             (RIVER,),
-            "",
-            (),
-            4,
-            "en",
-            (QUESTION,),
+            missing="",
+            searched=(),
+            count=4,
+            language="en",
+            written=(QUESTION,),
         )
         assert (made.queries, made.is_done) == ((), is_done), text

@@ -105,16 +105,21 @@ async def ask_for_queries(
     question: str,
     rows: Sequence[EvidenceRow],
     passages: Sequence[Source],
+    *,
     missing: str,
     searched: Sequence[str],
     count: int,
     language: str,
     written: Sequence[str],
 ) -> ModelQueries:
-    """Return at most `count` queries of the model; empty if it fails. `passages` are ordered, best first.
+    """Return at most `count` queries of the model; empty if it fails.
+
+    - `passages` are ordered, best first.
+    - `missing` are the words that no passage has, and `searched` the earlier queries, oldest first.
+    - `written` are the questions of the reader.
 
     A query must have a word of the question or a name from a shown passage. It may only have an address, a search operator or
-    a bang if the reader wrote it (`written`).
+    a bang if the reader wrote it.
     """
     request = _make_request(question, rows, passages, missing, searched, count)
     answer = await ask(request)

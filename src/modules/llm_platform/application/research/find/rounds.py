@@ -205,11 +205,11 @@ class FurtherRounds:
                     self._run.request.query,
                     self.ledger.rows,
                     passages,
-                    describe_missing_words(self._rows),
-                    searched,
-                    self.limits.searches // 2,
-                    self._run.language,
-                    self._run.asked,
+                    missing=describe_missing_words(self._rows),
+                    searched=searched,
+                    count=self.limits.searches // 2,
+                    language=self._run.language,
+                    written=self._run.asked,
                 )
                 self.spent += made.spent
                 self.degraded += made.degraded
