@@ -17,13 +17,14 @@ from modules.llm_platform.application.research.report.planner import plan_sub_qu
 from modules.llm_platform.application.research.report.queries import plan_search_queries
 from modules.llm_platform.application.research.report.rank import parse_ranking, rank, rank_summaries
 from modules.llm_platform.application.research.report.run import ReportOptions
-from modules.llm_platform.application.research.report.summarize import EXTRACTIVE, summarize
+from modules.llm_platform.application.research.report.summarize import summarize
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
+from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE
 from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS
 from modules.llm_platform.testing import FakeLLM
 

@@ -22,11 +22,11 @@ from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.research.question_selector import select_questions
 from modules.llm_platform.domain.text.messages import get_messages
+from modules.llm_platform.domain.text.sentences import QUESTION_MARKS
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralise, one_line
 
 MAX_RELATED = 5  # questions that an answer suggests
 MAX_RELATED_CHARS = 200  # a longer suggestion is usually a headline
-QUESTION_MARKS = ("?", "？", "؟")
 TOO_SHORT = "short_message: the message is too short to search for, so there is nothing to put into the schema"
 
 
@@ -102,7 +102,7 @@ def _list_suggestions(run: Run, found: Found) -> Iterable[str]:
     suggested = chain.from_iterable(answer.suggestions for answer in found.results.answers)
     if run.request.depth == "report":
         return suggested
-    return chain(suggested, (text for text in found.questions if text.rstrip().endswith(QUESTION_MARKS)))
+    return chain(suggested, (text for text in found.questions if text.rstrip().endswith(tuple(QUESTION_MARKS))))
 
 
 def select_related_questions(

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url
 # Coverage from which a row is answered. From 0.75, 36 of 100 questions of HotpotQA were called answered whose support was
 # taken out of the corpus; from 0.9, ten (and two of MuSiQue).
 ANSWERED_FROM = 0.9
-MAX_QUOTES = 4  # quotes of one row
+MAX_ROW_QUOTES = 4
 
 _NEED_PATTERNS: Final[Mapping[Need, str]] = {
     "number": r"\bhow (?:many|much|old|long|far|tall|high|deep)\b|\bwie ?viele?\b|\bcombien\b|\bсколько\b|多少",
@@ -59,7 +59,7 @@ class ReadRow:
     @cached_property
     def addresses(self) -> tuple[str, ...]:
         """The addresses of the sources that bear on it, which only a run that continues asks for."""
-        statements = list_best_statements(self.chains, 2 * MAX_QUOTES)
+        statements = list_best_statements(self.chains, 2 * MAX_ROW_QUOTES)
         return tuple(dict.fromkeys(statement.candidate.source.url for statement in statements))
 
 
@@ -114,7 +114,7 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     matched = {
         number for one in best.statements for number, credit in one.candidate.credits.items() if credit >= HAS_TERM
     }
-    chosen = list_best_statements(chains, MAX_QUOTES)
+    chosen = list_best_statements(chains, MAX_ROW_QUOTES)
     if len(best.statements) < 2:  # the best sentence answers alone
         chosen = chosen[:1]
     state: RowState = "open"
@@ -124,7 +124,7 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     asks_for_figure = found.question.asks_what or bool({"number", "date"}.intersection(needs))
     if conflict := _find_conflict(found, of_figures=asks_for_figure):
         state = "disagree"
-        chosen = list(dict.fromkeys((*conflict, *chosen)))[:MAX_QUOTES]
+        chosen = list(dict.fromkeys((*conflict, *chosen)))[:MAX_ROW_QUOTES]
         sides = find_sides(
             (conflict[0].candidate, conflict[1].candidate), [statement.candidate for statement in found.all]
         )

@@ -6,12 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import Final
 
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMProviderException
 
+EXTRACTIVE: Final = "extractive"  # the name of the synthesizer that quotes sources instead of calling a model
 DEFAULT_MAX_TOKENS = 2048  # length of an answer, unless a setting says otherwise
 NO_SYNTHESIS = "The writer's stream ended without an answer: use another writer"
 

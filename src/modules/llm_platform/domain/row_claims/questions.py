@@ -33,10 +33,10 @@ from modules.llm_platform.domain.row_claims.source_tables import SourceTable, re
 from modules.llm_platform.domain.text.language import capitalises_nouns
 from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import load_date_words
+from modules.llm_platform.domain.text.sentences import QUESTION_MARKS
 from modules.llm_platform.domain.text.tokens import fold
 
-QUESTION_MARKS: Final = ("?", "？", "؟")
-BEGINNING: Final = frozenset(("que",))  # asks only as the first word
+ASKING_ONLY_FIRST: Final = frozenset(("que",))  # asks only as the first word
 MIN_NAMED: Final = 2  # rows of a comparison
 
 
@@ -125,9 +125,9 @@ def _asks_yes_or_no(question: Question, words: Sequence[str]) -> bool:
     """Return whether a question has no word that asks for something else, and has a question mark or begins with a verb."""
     kinds = ("choosing", "counting", "asking_else")
     asking = frozenset().union(*(load_word_list(kind, question.language) for kind in kinds))
-    asking -= frozenset(words[1:]) & BEGINNING  # `plus longue que` asks nothing
+    asking -= frozenset(words[1:]) & ASKING_ONLY_FIRST  # `plus longue que` asks nothing
     begins_so = bool(words) and words[0] in load_word_list("yes_or_no")
-    return (begins_so or question.text.rstrip().endswith(QUESTION_MARKS)) and asking.isdisjoint(words)
+    return (begins_so or question.text.rstrip().endswith(tuple(QUESTION_MARKS))) and asking.isdisjoint(words)
 
 
 def _say_yes_or_no(question: Question, tables: Sequence[SourceTable]) -> RowsFound | None:
@@ -150,7 +150,7 @@ def _judge_statement(question: Question, tables: Sequence[SourceTable]) -> RowsF
 
 def _state(question: Question) -> str:
     """Return the question without its question mark and the verb that it begins with: `Was the oak` begins no list of rows."""
-    text = question.text.strip(f" {''.join(QUESTION_MARKS)}")
+    text = question.text.strip(f" {QUESTION_MARKS}")
     first, _, rest = text.partition(" ")
     return rest if fold(first) in load_word_list("yes_or_no") | load_word_list("being") else text
 

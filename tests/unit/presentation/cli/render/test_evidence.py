@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.show.sentence_evidence import (
-    EXTRACTIVE,
     MAX_BLOCKS,
     count_held_sentences,
     list_sentence_evidence,
@@ -13,6 +12,7 @@ from modules.llm_platform.domain.citations.show.sentence_evidence import (
 )
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation, Difference, TextSpan, Verdict
+from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE
 from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
 from modules.llm_platform.presentation.cli.render.terminal import render_sources
 

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.request_dtos import MAX_PLAN_QUESTIONS, ResearchRequest
 from modules.llm_platform.domain.dtos.source_dtos import RawResult, Source, SourceRef
-from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES
+from modules.llm_platform.domain.evidence.ledger import MAX_ROW_QUOTES
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.research.question_selector import is_query
 from modules.llm_platform.domain.untrusted.untrusted_text import remove_controls
@@ -192,7 +192,7 @@ def _sanitize_rows(rows: Sequence[EvidenceRow]) -> tuple[EvidenceRow, ...]:
 
 def _sanitize_row(row: EvidenceRow) -> EvidenceRow:
     openable = [quote for quote in row.quotes[:MAX_NOTES] if is_openable(quote.url)]
-    quotes = tuple(map(_shorten, openable[:MAX_QUOTES]))
+    quotes = tuple(map(_shorten, openable[:MAX_ROW_QUOTES]))
     words = tuple(remove_controls(word[:MAX_LABEL_CHARS]) for word in row.words[:MAX_NOTES])
     return _shorten(row).model_copy(update={"quotes": quotes, "words": words})
 

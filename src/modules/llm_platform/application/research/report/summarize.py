@@ -21,6 +21,7 @@ from modules.llm_platform.domain.extractive.sentences import Sentence, read_sent
 from modules.llm_platform.domain.llm.context_budget import fit_to_budget
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.language import choose_language, get_language_name
 from modules.llm_platform.domain.text.scripts import WITHOUT_BLANKS
@@ -66,7 +67,6 @@ RESERVED_TOKENS = 64  # room for the provider's chat format and for inexact coun
 SUMMARY_TITLE_CHARS = 200
 MAX_WORD_CHARS = 16  # average, for the length of 500 words
 CHARS_PER_WORD = 2  # estimate for scripts without spaces
-EXTRACTIVE = "extractive"
 EMPTY = "llm_provider: its summary was empty after sanitizing; the page is quoted instead"
 
 RULES = """\

@@ -8,7 +8,7 @@ from modules.llm_platform.application.research.write.model_choice import choose_
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, list_evidence_quotes
+from modules.llm_platform.domain.evidence.ledger import MAX_ROW_QUOTES, list_evidence_quotes
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.dated_rows import find_dated_entry, leave_out_other_days
 from modules.llm_platform.domain.extractive.described_rows import leave_out_rows
@@ -27,7 +27,7 @@ from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, make_quotes
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
-from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
+from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.row_claims.questions import find_answering_rows, may_be_answered_by_rows
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
@@ -48,7 +48,7 @@ class ExtractiveSynthesizer(ISynthesizer):
     Needs no configuration and does not fail. `instructions` and `context` have no effect, because no text is generated.
     """
 
-    name = "extractive"
+    name = EXTRACTIVE
     version = RULES_VERSION
     writes_reports = True
 
@@ -170,10 +170,10 @@ def _write_report(request: SynthesisRequest, evidence: Sequence[Quote]) -> str:
 def _write_quotes(request: SynthesisRequest, selection: Selection, evidence: Sequence[Quote]) -> str:
     """Return the chosen quotes. If there is evidence, return one chosen quote from another source, then the evidence.
 
-    That is at most MAX_QUOTES quotes, so the last quote of the evidence may be left out.
+    That is at most MAX_ROW_QUOTES quotes, so the last quote of the evidence may be left out.
     """
     if not evidence:
         return render_answer(selection, get_messages(request.language), request.max_tokens)
     quoted = {one.source.url for one in evidence}
     first = [one for one in make_quotes(selection) if one.source.url not in quoted][:1]
-    return "\n\n".join(render_quotes([*first, *evidence][: max(len(evidence), MAX_QUOTES)]))
+    return "\n\n".join(render_quotes([*first, *evidence][: max(len(evidence), MAX_ROW_QUOTES)]))

@@ -19,7 +19,6 @@ from modules.llm_platform.application.research.write.passage_choice import (
     keep_rows,
     leave_out_rows,
 )
-from modules.llm_platform.domain.citations.show.sentence_evidence import EXTRACTIVE
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -29,7 +28,7 @@ from modules.llm_platform.domain.extractive.rendering import render_rows
 from modules.llm_platform.domain.extractive.tables import RowsFound
 from modules.llm_platform.domain.llm.context_budget import SMALL_BUDGET_TOKENS, SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
-from modules.llm_platform.domain.ports.synthesizer import StreamingSynthesizer, SynthesisRequest
+from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE, StreamingSynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.text.tokens import count_tokens
 from shared.exceptions import AppException

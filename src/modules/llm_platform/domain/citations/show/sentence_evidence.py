@@ -7,9 +7,9 @@ from typing import Final, Literal
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan, Verdict
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
+from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE
 
 SentenceVerdict = Literal[Verdict, "absent", "uncited", "quoted"]
-EXTRACTIVE: Final = "extractive"  # The synthesizer that quotes sources instead of calling a model.
 # What a reader should look at first: doubts that were found, then sentences that nothing was compared with.
 WORST_FIRST: Final[Sequence[SentenceVerdict]] = (
     "unsupported",

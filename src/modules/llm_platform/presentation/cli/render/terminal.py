@@ -7,7 +7,6 @@ from typing import Final
 from urllib.parse import unquote
 
 from modules.llm_platform.domain.citations.show.sentence_evidence import (
-    EXTRACTIVE,
     SentenceVerdict,
     decide_shown_verdict,
     list_sentence_evidence,
@@ -23,6 +22,7 @@ from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE
 from modules.llm_platform.domain.text.language import get_language_name
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.presentation.cli.console import Line, Style
