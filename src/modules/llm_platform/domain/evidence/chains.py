@@ -1,4 +1,4 @@
-"""The sentences that together answer a question: one of a source, and one of another that has a name of the first."""
+"""Find the sentences that answer a question: one sentence, or two of different sources that share a name."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from dataclasses import dataclass
 
 from modules.llm_platform.domain.evidence.statements import Statement, Statements
 
-BEGINNINGS = 40  # best sentences from which a chain may begin
-LINK_VALUE = 0.05  # two sentences that share a name
-TITLE_LINK_VALUE = 0.2  # the name of the first is the title of the second
-MAX_OF_A_SOURCE = 2  # sentences
+BEGINNINGS = 40  # only the best sentences begin a chain
+LINK_VALUE = 0.05  # added to a chain of two sentences that share a name
+TITLE_LINK_VALUE = 0.2  # also added if the title of the second sentence begins with this name
+MAX_OF_A_SOURCE = 2  # chosen sentences
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """One sentence, or two that a name links, in this order; `coverage` is the share of the question's words they have."""
+    """One sentence, or two sentences linked by a name.
+
+    - `coverage` is the share of the question's words that the sentences have, by weight.
+    - `value` ranks the chains: the coverage, and more for a link.
+    """
 
     statements: tuple[Statement, ...]
     coverage: float
@@ -24,22 +28,23 @@ class Chain:
 
 
 def find_best_chains(found: Statements, enough: float) -> list[Chain]:
-    """Return the chains, best first. Where one sentence has all that is needed (`enough`), none of two is looked for."""
+    """Return the chains, best first. If one sentence has a coverage of at least `enough`, there are no chains of two."""
     quotable = [statement for statement in found.all if statement.candidate.has_usable_form]
     best = sorted(quotable, key=lambda statement: -statement.value)[:BEGINNINGS]
     chains = [Chain((statement,), statement.value, statement.value) for statement in best]
     if best and best[0].value >= enough:
         return chains
-    names: list[
-        list[str]
-    ] = []  # folded, that the question lacks: the title of the source, and the names of the sentence
-    for first in best:
-        title = [first.title] if found.is_new(first.title) else []
-        names.append([name.folded for name in (*title, *found.list_new_names(first)) if name.folded.strip()])
+    names = [_list_linking_names(first, found) for first in best]
     with_name = _find_statements({name for of_first in names for name in of_first}, quotable)
     for first, of_first in zip(best, names, strict=True):
         chains += _find_links(first, of_first, found, with_name)
     return sorted(chains, key=lambda chain: -chain.value)
+
+
+def _list_linking_names(first: Statement, found: Statements) -> list[str]:
+    """Return the folded names that a sentence and the title of its source add to the question."""
+    title = [first.title] if found.is_new(first.title) else []
+    return [name.folded for name in (*title, *found.list_new_names(first)) if name.folded.strip()]
 
 
 def _find_statements(names: set[str], statements: list[Statement]) -> dict[str, list[Statement]]:
@@ -56,6 +61,7 @@ def _find_statements(names: set[str], statements: list[Statement]) -> dict[str, 
 def _find_links(
     first: Statement, names: list[str], found: Statements, with_name: dict[str, list[Statement]]
 ) -> Iterator[Chain]:
+    """Yield the chains of a sentence and a sentence of another source that has one of the names and more of the question."""
     linked: dict[int, tuple[Statement, bool]] = {}
     for name in names:
         for second in with_name[name]:
@@ -78,7 +84,7 @@ def _find_links(
 
 
 def list_best_statements(chains: list[Chain], limit: int) -> list[Statement]:
-    """Return the sentences of the best chains, in order, quotable ones only."""
+    """Return the quotable sentences of the best chains, in the order of the chains."""
     chosen: list[Statement] = []
     of_a_source: Counter[int] = Counter()
     for chain in chains:

@@ -1,4 +1,4 @@
-"""Fill the row of a question: the quotes that answer it, what they cover, and its state."""
+"""Fill the ledger: for each question its quotes, the share of its words that they cover, and its state."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -20,8 +20,8 @@ from modules.llm_platform.domain.extractive.sentences import Sentence, read_sour
 from modules.llm_platform.domain.extractive.voices import find_sides
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
-# Coverage from which a row is answered. From 0.75, 36 of 100 questions of HotpotQA were called answered whose support was
-# taken out of the corpus; from 0.9, ten (and two of MuSiQue).
+# The coverage from which a row is answered. With the supporting texts removed from the corpus, 0.75 still called 36 of 100
+# questions of HotpotQA answered, and 0.9 ten (and two of MuSiQue).
 ANSWERED_FROM = 0.9
 MAX_ROW_QUOTES = 4
 
@@ -32,7 +32,7 @@ _NEED_PATTERNS: Final[Mapping[Need, str]] = {
     "place": r"\bwhere\b|\b(?:what|which) (?:country|city|town|state|county|place)\b|\bwo\b|\boù\b|\bdónde\b|\bгде\b|哪里",
     "cause": r"\bwhy\b|\bwarum\b|\bpourquoi\b|\bpor qué\b|\bperché\b|\bпочему\b|为什么|なぜ",
 }
-# The kind of thing that is asked for, in the languages that say it before the noun: `from what state`, `welches Land`.
+# The noun that says what kind of thing is asked for: `from what state`, `welches Land`.
 _ASKED_KIND: Final = re.compile(
     r"(?:\bwhat|(?:^|\b(?:at|by|for|from|in|of|on|to|with) )which|\bwelche[mnrs]?|\bquel(?:le)?s?) (\w+)", re.IGNORECASE
 )
@@ -41,7 +41,7 @@ _NEEDS: Final = {need: re.compile(pattern, re.IGNORECASE) for need, pattern in _
 
 @dataclass(frozen=True)
 class ReadRow:
-    """A row, the words of its question that its best quotes have, and the chains of sentences that bear on it."""
+    """The row of a question, the words of the question that its best quotes have, and the chains of sentences found for it."""
 
     row: EvidenceRow
     words_met: frozenset[str] = frozenset()
@@ -50,7 +50,7 @@ class ReadRow:
 
     @cached_property
     def queries(self) -> tuple[NamedQuery, ...]:
-        """The queries that would continue from it, best first; none if it is answered. Only a further round needs them."""
+        """The queries for a further round, best first; empty if the row is answered."""
         if self.statements is None or self.row.state == "answered":
             return ()
         disputed = [make_query_without_figures(self.row.quotes[0].text)] if self.row.state == "disagree" else []
@@ -58,7 +58,7 @@ class ReadRow:
 
     @cached_property
     def addresses(self) -> tuple[str, ...]:
-        """The addresses of the sources that bear on it, which only a run that continues asks for."""
+        """The addresses of the best sources, best first. Only a further round needs them."""
         statements = list_best_statements(self.chains, 2 * MAX_ROW_QUOTES)
         return tuple(dict.fromkeys(statement.candidate.source.url for statement in statements))
 
@@ -66,7 +66,7 @@ class ReadRow:
 class LedgerReader:
     """Fills the rows of questions from sources.
 
-    A source is parsed once, and compared with each question once, however often the rows are read.
+    Each source is parsed once, and compared with each question once, even if the rows are read several times.
     """
 
     def __init__(self, questions: Sequence[str], language: str) -> None:
@@ -79,7 +79,7 @@ class LedgerReader:
         ] = {}  # number of the question, id of the source's names
 
     def read(self, sources: Sequence[Source], rounds: Mapping[str, int]) -> tuple[ReadRow, ...]:
-        """Return the rows; `rounds` has the round that found each canonical address."""
+        """Return the row of each question. `rounds` maps each canonical address to the round that found it."""
         known = [self._read_source(source) for source in sources]
         rows: list[ReadRow] = []
         for number, question in enumerate(self._questions):
@@ -120,7 +120,7 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     state: RowState = "open"
     if best.coverage >= ANSWERS_FROM:
         state = "answered" if best.coverage >= ANSWERED_FROM and _has_asked_kind(found.question, matched) else "partly"
-    voices: dict[int, int] = {}  # id of a statement that is disputed
+    voices: dict[int, int] = {}  # for each disputed statement, by its id, how many independent sources say the same
     asks_for_figure = found.question.asks_what or bool({"number", "date"}.intersection(needs))
     if conflict := _find_conflict(found, of_figures=asks_for_figure):
         state = "disagree"
@@ -137,9 +137,9 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
 
 
 def _has_asked_kind(question: Question, matched: Collection[int]) -> bool:
-    """Return whether these terms include the kind of thing that is asked for.
+    """Return whether these terms include the kind of thing that is asked for, such as `state` in `from what state`.
 
-    Without this check, a sentence on the subject of a long question covers it with all of its words but this one.
+    Without this check, a sentence on the subject of a long question would cover it with all words except this one.
     """
     asked = {
         term.word
@@ -150,7 +150,10 @@ def _has_asked_kind(question: Question, matched: Collection[int]) -> bool:
 
 
 def _find_conflict(found: Statements, *, of_figures: bool) -> tuple[Statement, Statement] | None:
-    """Return two sentences of different sources that contradict each other, by their figures only where one is asked for."""
+    """Return two sentences of different sources that contradict each other.
+
+    Their figures are compared only if `of_figures` is True, which means that the question asks for one.
+    """
     best = sorted(found.all, key=lambda statement: -statement.value)[:MAX_COMPARED]
     for statement in best:
         statement.candidate.score = statement.value
@@ -172,7 +175,7 @@ def _quote(statement: Statement, rounds: Mapping[str, int], voices: int | None) 
 
 
 def locate_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> tuple[EvidenceRow, ...]:
-    """Return the rows with the places of their quotes in the texts of the sources, as these are when the answer is ready."""
+    """Return the rows with the offsets of their quotes in the final texts of the sources."""
     by_address = {canonical_url(source.url): source for source in sources}
 
     def locate(quote: EvidenceQuote) -> EvidenceQuote:
@@ -184,7 +187,7 @@ def locate_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> tup
 
 
 def list_evidence_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> list[Quote]:
-    """Return the quotes of the rows that are in these sources, in order, each once."""
+    """Return the quotes of the rows that come from these sources, in order and without repetition."""
     by_address = {canonical_url(source.url): source for source in sources}
     found: dict[str, Quote] = {}
     for quote in (quote for row in rows for quote in row.quotes):
@@ -195,7 +198,7 @@ def list_evidence_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source])
 
 
 def describe_missing_words(rows: Sequence[ReadRow]) -> str:
-    """Return the words that no quote of an open row has, for a person: `waterfall, name`."""
+    """Return the words of unanswered questions that no quote has, to show to a person: `waterfall, name`."""
     missing = dict.fromkeys(
         word for read in rows if read.row.state != "answered" for word in read.row.words if word not in read.words_met
     )
@@ -203,7 +206,7 @@ def describe_missing_words(rows: Sequence[ReadRow]) -> str:
 
 
 def pick_queries(rows: Sequence[ReadRow], asked: Collection[str], limit: int) -> list[NamedQuery]:
-    """Return the queries of the rows in turn, best first, without those that were asked. Equal ones once."""
+    """Return up to `limit` queries, taken from the rows in turn, best first, without equal ones and those in `asked`."""
     waiting = [list(read.queries) for read in rows if read.row.state != "answered"]
     picked: dict[str, NamedQuery] = {}
     while any(waiting) and len(picked) < limit:

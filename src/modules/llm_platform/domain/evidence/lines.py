@@ -8,7 +8,7 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 
 def list_evidence_lines(rows: Iterable[EvidenceRow], sources: Iterable[Source | SourceRef]) -> tuple[EvidenceLine, ...]:
-    """Return the lines of all rows, in order. The numbers of the sources are those in `sources`."""
+    """Return the lines of all rows, in order. Each quote has the number that its source has in `sources`."""
     numbers = {canonical_url(source.url): source.index for source in sources}
     return tuple(line for row in rows for line in _list_row_lines(row, numbers))
 

@@ -1,4 +1,4 @@
-"""The further queries of a question: a name that the best sources bring in, with the words that they leave open."""
+"""Make queries for a further round: a name found in the best sources, plus the words of the question that they lack."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,9 @@ from modules.llm_platform.domain.evidence.statements import HAS_TERM, Name, Sour
 from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-SOURCES = 6  # best sources whose names are searched for
-RANK_STEP = 0.02  # each rank of a source divides its value further by this
-POSITION_STEP = 0.15  # each sentence before a name divides its value further by this
+SOURCES = 6  # only names of the best sources are searched for
+RANK_STEP = 0.02  # the value of a source is divided by 1 + RANK_STEP * rank
+POSITION_STEP = 0.15  # the value of a name is divided by 1 + POSITION_STEP * sentences before it
 MAX_POSITION = 8
 BASE = 0.3  # value of a name in a sentence without a word of the question
 TITLE_SHARE = 0.6  # value of the title of a source, as a name
@@ -18,7 +18,7 @@ MAX_FACT_WORDS = 16  # words of a sentence that a query repeats
 
 @dataclass(frozen=True, slots=True)
 class NamedQuery:
-    """A query, the name that it follows, and the value of that name."""
+    """A query, the name that it contains, and the value of the name."""
 
     text: str
     name: str
@@ -31,7 +31,7 @@ class NamedQuery:
 
 
 def list_further_queries(statements: Statements) -> list[NamedQuery]:
-    """Return a query for each name, best first, with the words of the question that the name's source lacks."""
+    """Return a query for each name, best first: the name and the words of the question that its source lacks."""
     best: dict[str, tuple[float, str, str]] = {}  # keyed by folded name: value, name, words that its source lacks
     valued = sorted(
         ((source.value / (1 + RANK_STEP * source.rank), source) for source in statements.sources),
@@ -52,8 +52,8 @@ def list_further_queries(statements: Statements) -> list[NamedQuery]:
 def _list_names(source: SourceStatements, left_open: str, statements: Statements) -> list[tuple[Name, float]]:
     """Return the names of a source, each with its share of the source's value.
 
-    Where no word is left open, but a figure at most, the first word of a sentence or of a row is not a name: `Yes` and `Below`
-    have a capital because they are there.
+    If the source lacks no word of the question, except perhaps a figure, the first word of a sentence or a row is not a name:
+    `Yes` and `Below` have a capital only because they come first.
     """
     title = source.title
     found = [(title, TITLE_SHARE)] if statements.is_new(title) else []
@@ -69,6 +69,6 @@ def _list_names(source: SourceStatements, left_open: str, statements: Statements
 
 
 def make_query_without_figures(statement: str) -> NamedQuery:
-    """Return the query for a fact on which two sources disagree: the sentence without either figure."""
+    """Return the query for a fact on which two sources disagree: the sentence without its figures."""
     words = [word for word in one_line(statement).split() if not any(char.isdigit() for char in word)]
     return NamedQuery(" ".join(words[:MAX_FACT_WORDS])[:MAX_ROUND_QUERY_CHARS].rstrip(" .,;:"), "", 1.0)

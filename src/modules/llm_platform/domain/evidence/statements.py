@@ -1,4 +1,4 @@
-"""The sentences of the sources as evidence for a question: the words of it that they have, and the names that they bring in."""
+"""Compare the sentences of the sources with a question: which of its words they have, and which new names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name as its sentence writes it, folded between spaces, and its words."""
+    """A name as it is written, its folded text between spaces, and its words."""
 
     text: str
     folded: str
@@ -42,7 +42,7 @@ class Name:
 
 
 class SourceNames:
-    """A source with its sentences; their names and folded texts are read when they are first needed, for all questions."""
+    """A source with its sentences. Names and folded texts are read on first use, once for all questions."""
 
     def __init__(self, sentences: SourceSentences) -> None:
         self.sentences = sentences
@@ -57,12 +57,12 @@ class SourceNames:
 
     @cached_property
     def texts(self) -> list[str]:
-        """The words of each sentence and of the title, folded, between spaces."""
+        """The folded words of the title and of one sentence, between spaces; one text for each sentence."""
         return [normalize(f"{self.source.title} {form.sentence.text}") for form in self.sentences.forms]
 
     @cached_property
     def text_words(self) -> list[frozenset[str]]:
-        """The words of each of these texts."""
+        """The words of each text in `texts`."""
         return [frozenset(text.split()) for text in self.texts]
 
     @cached_property
@@ -70,7 +70,7 @@ class SourceNames:
         return {}
 
     def list_names(self, position: int) -> tuple[Name, ...]:
-        """Return the names of a sentence. Few sentences of a long source are asked for theirs."""
+        """Return the names of a sentence. They are read on demand, because most sentences of a long source are never asked."""
         if position not in self._names:
             self._names[position] = tuple(map(Name.of, list_names(self.sentences.forms[position].sentence.text)))
         return self._names[position]
@@ -95,7 +95,7 @@ class Statement:
         return self.found_in.text_words[self.position]
 
     def begins_with(self, name: Name) -> bool:
-        """Return whether this name is only the first word of the sentence or row, which has a capital whatever it is."""
+        """Return whether this name is only the first word of the sentence or row, which always has a capital."""
         is_word = name.text[0].isupper() and len(_LETTERS.findall(name.text)) == 1
         return is_word and self.candidate.form.sentence.text.lstrip(LINE_MARKS).startswith(name.text)
 
@@ -105,7 +105,7 @@ class Statement:
 
 
 class Statements:
-    """The statements of the sources, with the weights of the question's terms among them."""
+    """The statements of the sources, and the weights of the question's terms."""
 
     def __init__(
         self,
@@ -113,12 +113,11 @@ class Statements:
         sources: Sequence[SourceNames],
         candidates: Sequence[Sequence[Candidate]],
     ) -> None:
-        """Compare sources with a question. `candidates` are the sentences of each source, compared with it."""
+        """Compare sources with a question. `candidates` has, for each source, its sentences compared with the question."""
         self.question = question
         weights = weigh_terms(question, [candidate for found in candidates for candidate in found]).subject
-        strong = [
-            term.weight > WEAK_WEIGHT for term in question.terms
-        ]  # words about the form of the answer need no quote
+        # Words about the form of the answer need no quote.
+        strong = [term.weight > WEAK_WEIGHT for term in question.terms]
         self.weights = [weight * kept for weight, kept in zip(weights, strong, strict=True)] if any(strong) else weights
         self._total = sum(self.weights)
         self._known = frozenset(split_words(question.text)) | load_stop_words(question.language) | load_stop_words("en")
@@ -140,7 +139,7 @@ class Statements:
         return [self._rate_source(source, statements) for source, statements in self.by_source if statements]
 
     def measure_coverage(self, term_credits: dict[int, float]) -> float:
-        """Return the weighted share of the question's terms."""
+        """Return the weighted share of the question's terms that these credits cover, 0 to 1."""
         return (
             sum(self.weights[number] * credit for number, credit in term_credits.items()) / self._total
             if self._total
@@ -148,7 +147,7 @@ class Statements:
         )
 
     def is_new(self, name: Name) -> bool:
-        """Return whether the name has a word that neither the question nor the language brings along."""
+        """Return whether the name has a word that is neither in the question nor a stop word."""
         return not self._known.issuperset(name.words)
 
     def list_new_names(self, statement: Statement) -> list[Name]:
@@ -176,7 +175,7 @@ class Statements:
 class SourceStatements:
     """The sentences of a source, with its title, the terms of the question that it has, and its value.
 
-    The value is the share of these terms, and more if the title is asked for.
+    The value is the weighted share of these terms, and more if the question is about the title.
     """
 
     title: Name
@@ -187,7 +186,7 @@ class SourceStatements:
 
 
 def list_names(sentence: str) -> list[str]:
-    """Return the capitalised names and the identifiers of a sentence, in order, without function words in front."""
+    """Return the capitalised names and the identifiers of a sentence, in order, without leading function words."""
     stops = load_stop_words("en")
     found: list[str] = []
     for match in _NAME.finditer(sentence):

@@ -17,10 +17,10 @@ DECISIONS: Final[dict[bool, Decision]] = {True: "yes", False: "no"}
 
 
 def decide_all_rows(claim: RowClaim) -> RowsFound | None:
-    """Return whether any row, or each one, is within the limit of a question, or has what a column of yes and no names.
+    """Return the answer to a question about all rows: whether any or every row is within a limit, or every row says yes.
 
-    Rows within the limit show that any is, and rows beyond it that not all are. If there are none, or too many, the row with the
-    lowest or highest value shows it.
+    Rows within the limit prove "any", and rows beyond it disprove "all". If there are no such rows, or too many to show, the row
+    with the lowest or highest value is shown.
     """
     if claim.named or not claim.source.is_whole or not claim.is_explained or claim.superlative is not None:
         return None
@@ -56,7 +56,7 @@ def _decide_limit(claim: RowClaim, limit: Limit) -> RowsFound | None:
 
 
 def _show_nearest(claim: RowClaim, limit: Limit, column: int, places: Sequence[int], *, is_yes: bool) -> RowsFound:
-    """Return the rows with the lowest or the highest value: if the lowest one is not below the limit, none is."""
+    """Return the rows with the lowest or highest value. If even the lowest value is not below a limit, no value is."""
     is_of_dates = column in claim.table.dates
     values = (claim.table.dates if is_of_dates else claim.table.quantities)[column].values
     direction: Direction = "less" if (limit.low is None) is not _asks_for_all(claim) else "more"
@@ -67,8 +67,10 @@ def _show_nearest(claim: RowClaim, limit: Limit, column: int, places: Sequence[i
 
 
 def _decide_flag(claim: RowClaim) -> RowsFound | None:
-    """Return whether each row has what a column of yes and no names; None if the question is about some rows, or if a cell has
-    other words. An empty cell says nothing.
+    """Return the rows that say no in a yes-or-no column, if the question asks whether all rows say yes.
+
+    None if the question is about some rows, if a cell has other words, or if no row or too many rows say no. An empty cell says
+    nothing.
     """
     if len(claim.flags) != 1 or claim.named_cells or not _asks_for_all(claim) or claim.amounts or claim.day:
         return None

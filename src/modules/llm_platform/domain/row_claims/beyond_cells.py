@@ -1,4 +1,4 @@
-"""Claims that say more than the cells of single rows can show: of a sum, of all rows but one, of somebody's teacher."""
+"""Recognise claims that say more than the cells of single rows can show: about a sum, all rows but one, somebody's teacher."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A claim beside one table: the rows that it names, and what else it says."""
+"""Read a claim beside one table: the rows that it names, and what else it says."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -72,8 +72,8 @@ class Amount(NamedTuple):
 class RowFinding(NamedTuple):
     """What the cells of a table say about a claim.
 
-    - `is_true` is None if the claim leaves out a part of what it should list.
-    - `places` are the rows that show it, and `column` the cells.
+    - `is_true` is None if the claim lists only some of the rows that it should list.
+    - `places` are the rows that show this, and `column` is the column of the deciding cells.
     - `claimed` is the span of the claim that is wrong.
     """
 
@@ -87,8 +87,9 @@ class RowClaim:
     """A claim and one table.
 
     - `named` are the rows that the claim names, in its order.
-    - `text` is what is `written`, with their names hidden, so that a number or word of a name is not read as something else.
-    - `words` are the other words.
+    - `written` is the claim. `text` is the claim with the names of rows hidden, so that a number or word of a name is not read
+      as something else.
+    - `words` are the words outside of these names.
     - `is_asked` is True for a question, whose author may not have seen the table.
     """
 
@@ -185,9 +186,9 @@ class RowClaim:
 
     @property
     def is_explained(self) -> bool:
-        """True if the table has all content words but one, which may be a word for the rows.
+        """True if the table has all content words except at most one, which may be a word for the rows.
 
-        It is not a name beside another: `Tom Becker` is not `Tom Adeyemi`, and `La Encina Alta` is not `La Encina`.
+        The exception may not be part of a name: `Tom Becker` is not `Tom Adeyemi`, and `La Encina Alta` is not `La Encina`.
         """
         return self._unknown_words <= MAX_UNEXPLAINED and not any(map(self._has_other_name, self.named))
 
@@ -221,8 +222,9 @@ class RowClaim:
 
     @cached_property
     def _unknown_words(self) -> int:
-        """The number of content words that the table does not have. Another word for what a column measures does not count:
-        `joined` beside a column `Started`.
+        """The number of content words that the table lacks.
+
+        Another word for what a column measures does not count, such as `joined` beside a column `Started`.
         """
         names = {word for name in self.table.names for word in name}
         heads = frozenset().union(*(one.heads for one in load_measures() if not one.heads.isdisjoint(names)))

@@ -187,7 +187,11 @@ def _find_stated_gap(claim: RowClaim, comparative: Span) -> Amount | None:
 
 
 def _confirms_others(claim: RowClaim, compared: _Comparison, gap: Amount | None) -> bool:
-    """Return whether the other numbers and the date are in cells: those before the comparative in cells of the first rows."""
+    """Return whether cells have all other numbers of the claim.
+
+    A number before the second name must be in a cell of the first rows, and a later number in a cell of the other rows. A date,
+    and a unit without a number (`a year older`), are not confirmed.
+    """
     first, others = [row.place for row in compared.first], [row.place for row in compared.others]
     stated = [one for one in (*claim.amounts, *claim.spelled_amounts) if one != gap]
     sides = [(one, others if one.span[0] >= compared.others[0].end else first) for one in stated]
@@ -285,7 +289,7 @@ def _list_times(claim: RowClaim) -> Columns:
 def choose_compared_column(
     claim: RowClaim, measure: Measure | None, *, is_of_dates: bool = False, unit: str = ""
 ) -> tuple[int, Column] | None:
-    """Return the column whose values a claim compares or states; None if it is not certain. With `unit`, only it counts."""
+    """Return the column whose values a claim compares or states; None if it is uncertain. `unit` limits the columns to a unit."""
     columns = _list_times(claim) if is_of_dates else claim.quantities
     if unit:
         columns = {at: one for at, one in columns.items() if has_unit(one, unit)}

@@ -1,8 +1,8 @@
 """Judge claims about the rows of a table by what the cells say: `Tom is under 18`, `Ines is older than Ben`, `Three are paid`.
 
-The words of such a claim are not in the table: a row has the age 16, and no "under 18". The claim is read as a question is
-(`extractive.asked_rows`), and its rows are compared with those that answer. If it is not certain what the claim compares, or if
-it also says something else, there is no finding.
+The words of such a claim are not in the table: a row has the age 16, but not the words "under 18". The claim is read like a
+question (`extractive.asked_rows`), and the rows that it names are compared with the rows that answer the question. There is no
+finding if it is uncertain what the claim compares, or if it also says something else.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ CHECKS: Final[Sequence[Callable[[RowClaim], RowFinding | None]]] = (
 class RowJudgement(NamedTuple):
     """What the tables of a source say about a claim.
 
-    - `claim` and `finding` are from the one table that decides it; None if none does, or more than one.
+    - `claim` and `finding` come from the only table that decides the claim. They are None if no table does, or several do.
     - `is_open` is True if the claim compares or counts rows, but it is not certain what the cells say.
     """
 
@@ -61,14 +61,14 @@ def judge_rows(text: str, tables: Sequence[SourceTable], language: str, *, is_as
 
 
 def _find(claim: RowClaim) -> RowFinding | None:
-    """Return what the cells say. What is beyond single rows, and reasons, are not read."""
+    """Return what the cells say; None if the claim gives a reason or says more than the cells of single rows."""
     if is_beyond_cells(claim):
         return None
     return _find_statement(claim) if is_one_statement(claim) else _find_all(divide(claim))
 
 
 def _find_all(statements: Sequence[Sequence[RowClaim]]) -> RowFinding | None:
-    """Return what the cells say of several statements: all are true, or one is not; None if one is not certain."""
+    """Return what the cells say of several statements: all are true, or one is wrong; None if one is uncertain."""
     found = [_find_agreed(interpretations) for interpretations in statements]
     wrong = next((one for one in found if one is not None and one.is_true is False), None)
     if wrong is not None:
@@ -92,6 +92,7 @@ def _find_statement(claim: RowClaim) -> RowFinding | None:
 
 
 def _compares(claim: RowClaim) -> bool:
+    """Return whether a claim compares or counts rows, so that shared words cannot decide it."""
     is_of_several = not is_one_statement(claim) or any(len(cells) > 1 for cells in claim.named_cells.values())
     joins_rows = len(claim.places) > 1 and is_of_several  # `Tom plays the viola and Ines the cello`
     is_of_some = bool(claim.named) and has_limit_or_extreme(claim)

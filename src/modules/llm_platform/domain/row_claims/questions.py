@@ -1,7 +1,7 @@
 """Questions that cells decide: which of the named rows has more of something, and whether a statement about rows is true.
 
-`Which is cheaper, Birch or Maple?` and `Is Tom under 18?` have no answer in the words of a table. The first one compares the
-values of the named rows. The second one is read as the claim that it would be with a full stop.
+`Which is cheaper, Birch or Maple?` and `Is Tom under 18?` have no answer in the words of a table. The first question compares
+the values of the named rows. The second is read as a claim: `Tom under 18`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ MIN_NAMED: Final = 2  # rows of a comparison
 
 
 def may_be_answered_by_rows(question: Question) -> bool:
-    """Return whether rows of a table may answer a question, also by a yes or no, or by one of two names."""
+    """Return whether rows of a table may answer a question: by their cells, by yes or no, or by one of two names."""
     return asks_to_decide(question) or asks_for_any_rows(question)
 
 

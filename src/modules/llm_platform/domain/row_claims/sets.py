@@ -1,4 +1,4 @@
-"""Claims about the rows that have something: within a limit, the most or the least, a number of rows, a list of them."""
+"""Check claims about sets of rows: the rows within a limit, the rows with the most or least, a number or a list of rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
             return None
         phrase = _find_phrase_of_day(claim)
         if not claim.is_explained or phrase in claim.table.names[column]:
-            return None  # of a column `Paid until`, the date is no limit
+            return None  # in a column `Paid until`, the date is a value and no limit
         if phrase in load_phrases("since"):  # `has been a member since 2015`
             return _check_beginning(claim, columns[column], column)
         within, named = list_within(columns[column], limit), set(claim.places)
@@ -111,7 +111,7 @@ def _list_naming_columns(claim: RowClaim) -> set[int]:
 
 
 def _find_amount(claim: RowClaim, limit: Limit) -> Span | None:
-    """Return the span of the value of the limit; None for one that is not in figures."""
+    """Return the span of the limit's value; None if it is not in figures."""
     if limit.unit is None:
         return None if claim.day is None else (claim.day.start, claim.day.end)
     values = [value for value in (limit.low, limit.high) if value is not None]
@@ -150,7 +150,7 @@ def _is_extreme(claim: RowClaim) -> bool:
 
 
 def _check_rows(claim: RowClaim, found: RowsFound, column: int) -> RowFinding | None:
-    """Return whether the named rows are among those with the most, and the numbers of the claim in their cells."""
+    """Return whether the named rows are among the rows with the most, and their cells have the numbers of the claim."""
     if not set(claim.places) <= set(found.places):
         if len(claim.places) > 1:
             return None

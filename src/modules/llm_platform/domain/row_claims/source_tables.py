@@ -51,10 +51,13 @@ _Cell = tuple[int, int]
 
 
 class _Names:
-    """The names of rows by their words.
+    """The names of rows, by their words.
 
-    A text may cut a longer name off after its first two words, or use only one word of a name in the first column, if one row
-    has it.
+    - `whole` are the whole names.
+    - `begun` are the beginnings of longer names, from two words on.
+    - `single` are single words of names in the first column.
+
+    None marks words that two rows share.
     """
 
     def __init__(self) -> None:
@@ -157,7 +160,7 @@ class SourceTable:
         return not is_common and self.table.count_cells(word) == 1 and not self.table.is_in_columns(word)
 
     def _is_meant(self, name: Sequence[str], cell: _Cell, words: Sequence[PlacedWord], at: int) -> bool:
-        """A number names a row only after the name of its column: `invoice 2041`."""
+        """Return whether a name is meant. A number names a row only after the name of its column: `invoice 2041`."""
         is_number = all(word.isdigit() for word in name)
         return not is_number or (at > 0 and is_asked(words[at - 1].word, self.table.names[cell[1]]))
 

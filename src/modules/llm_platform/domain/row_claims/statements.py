@@ -24,8 +24,8 @@ def is_one_statement(claim: RowClaim) -> bool:
 def divide(claim: RowClaim) -> list[list[RowClaim]]:
     """Return the statements of a claim, each in all its interpretations; empty if there are too many, or if one gives a reason.
 
-    A statement without a name may be about all rows, or about the rows whose names begin the first statement. A statement has
-    the length of the claim, because the other statements are replaced by blanks. So a span in a statement is valid in the claim.
+    A statement without a name may be about all rows, or about the rows whose names begin the first statement. In the text of a
+    statement, blanks replace the other statements, so its spans are also valid in the claim.
     """
     joints = _list_joints(claim)
     if _gives_reason(claim) or len(joints) >= MAX_STATEMENTS:
@@ -55,7 +55,7 @@ def _begins_with_comparison(statement: RowClaim) -> bool:
 
 
 def _find_subject(claim: RowClaim, first: Span) -> list[Span]:
-    """Return the span of the name that begins the first statement, and of those that are joined with it: `Ann and Ben`."""
+    """Return the span of the first name in the first statement, together with the names joined to it: `Ann and Ben`."""
     named = [row for row in claim.named if row.end <= first[1]]
     end = 1
     while end < len(named) and _is_joined(claim.written[named[end - 1].end : named[end].start]):
