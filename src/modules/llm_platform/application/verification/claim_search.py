@@ -22,9 +22,9 @@ from modules.llm_platform.domain.search.request_count import RequestCount
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable
 from shared.exceptions import AppException
 
-MAX_SEARCHES: Final = 10  # of the web, one for each sentence without support
+MAX_SEARCHES: Final = 10  # searches of the web, one for each unsupported sentence
 MAX_DOCUMENT_SEARCHES: Final = 40
-RESULTS_PER_SEARCH: Final = 3  # the pages to read of one search
+RESULTS_PER_SEARCH: Final = 3  # pages that are read for each search
 MAX_CONCURRENT_SEARCHES: Final = 3
 NOT_SEARCHED: Final = "timeout: {count} sentences were not searched for in time: split the text, or try again"
 
@@ -32,7 +32,7 @@ NOT_SEARCHED: Final = "timeout: {count} sentences were not searched for in time:
 class ClaimSearch:
     """The searches for the claims of one text.
 
-    - `kinds` is what is searched: the web, the documents of the operator, or both; empty if nothing is.
+    - `kinds` is what is searched: the web, the documents of the operator, or both. Empty means that nothing is searched.
     - `until` is event loop time. Later claims are not searched for.
     - `degraded` says which searches failed or were too late.
     """
@@ -48,7 +48,7 @@ class ClaimSearch:
 
     @property
     def max_claims(self) -> int:
-        """The most claims that are searched for."""
+        """The highest number of claims to search for."""
         return MAX_SEARCHES if "web" in self.kinds else MAX_DOCUMENT_SEARCHES
 
     @property
@@ -84,7 +84,7 @@ class ClaimSearch:
 def number_new_sources(
     results: Iterable[Sequence[WebSearchResultItem]], sources: Sequence[ReadSource]
 ) -> list[NamedSource]:
-    """Return the first results for each claim that `sources` lack, numbered after these."""
+    """Return the first results for each claim that are not in `sources` yet, with the next free numbers."""
     known = {canonical_url(source.shown.url or "") for source in sources}
     number = max((source.index for source in sources), default=0)
     found: list[NamedSource] = []

@@ -1,8 +1,8 @@
 """Read the messages of a conversation as passages that an answer may be checked against.
 
-The turns of the assistant are not material: a model cannot prove its own words. Instructions of the system count only for the
-passages that they mark, and text of the user also if it is long. What a tool returns of the model's own arguments, such as a
-file that the model has just written, is none either.
+Turns of the assistant are left out, because a model cannot prove its own words. Of system instructions, only marked passages are
+read. Of user text, marked passages and long texts are read. If a tool returns the model's own arguments, such as a file that the
+model has just written, these are left out too.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from modules.llm_platform.domain.urls.canonical_url import MAX_URL_CHARS, is_web
 
 MAX_READ_CHARS: Final = 2_000_000  # of the conversation, from its end
 MIN_OWN_CHARS: Final = 20  # a shorter text of a call, such as a name, proves nothing about who wrote it
-MAX_OWN_CHARS: Final = 100_000  # of all these texts
-MAX_OWN_TEXTS: Final = 100  # texts of calls that results are compared with, the newest
+MAX_OWN_CHARS: Final = 100_000  # of all texts of calls
+MAX_OWN_TEXTS: Final = 100  # the newest texts of calls, with which results are compared
 MAX_DATA_HEAD_CHARS: Final = 200  # of a data URL, up to its comma
 
 
@@ -57,7 +57,7 @@ def read_newest_first(messages: Sequence[ChatMessage]) -> Iterator[Passage]:
 
 
 def _read_turn(text: str, *, is_user: bool) -> Iterator[Passage]:
-    """Yield the passages that a turn of the system or the user marks, the last one first, or the whole of a pasted text."""
+    """Yield the marked passages of a system or user turn, the last one first, or a whole pasted text."""
     passages = list(split_passages(text, ends_with_question=is_user))
     if not passages and is_user and any(len(block) >= PASTED_CHARS for block in text.split("\n\n")):
         yield Passage(text)
@@ -68,9 +68,10 @@ def _read_turn(text: str, *, is_user: bool) -> Iterator[Passage]:
 
 
 def _read_result(text: str, called: Passage, own: Sequence[str]) -> Iterator[Passage]:
-    """Yield the passages of what a tool returned, the last one first, without `own`, the texts that the model itself wrote.
+    """Yield the passages of a tool's result, the last one first.
 
-    `called` has the name and the address of what was called. The text that no passage marks gets them.
+    - `called` has the name and the address of what was called. Text outside of marked passages gets these.
+    - `own` are the texts that the model itself wrote. They are removed.
     """
     passages = list(split_passages(text, ends_with_question=False))
     if not passages:
@@ -85,7 +86,7 @@ def _read_result(text: str, called: Passage, own: Sequence[str]) -> Iterator[Pas
 
 
 def _describe_call(call: Mapping[str, Any]) -> Passage:
-    """Return a passage without text that has the name of what a call reads: its only text argument, or else the tool."""
+    """Return a passage without text, named after what a call reads: its only text argument, else the tool."""
     arguments = _read_arguments(call)
     texts = [value for value in arguments.values() if isinstance(value, str)] if isinstance(arguments, dict) else []
     name = texts[0].strip() if len(texts) == 1 and "\n" not in texts[0] else ""

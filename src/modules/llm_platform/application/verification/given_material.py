@@ -1,4 +1,4 @@
-"""Collect what a model was given to answer from: the results of tools, and the documents and passages in a conversation.
+"""Collect the material that a model was given to answer from: tool results, and documents and passages in a conversation.
 
 `conversation_passages` reads the passages. Here they become numbered sources, within limits.
 """
@@ -18,8 +18,8 @@ from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
 
 MAX_GIVEN_SOURCES: Final = 100
-MAX_GIVEN_CHARS: Final = 500_000  # of all sources; the last ones count, because an agent sends its whole conversation
-MAX_PASSAGES: Final = 1000  # of the conversation, from its end: each is compared with what the model itself wrote
+MAX_GIVEN_CHARS: Final = 500_000  # of all sources; the newest are kept, because an agent sends its whole conversation
+MAX_PASSAGES: Final = 1000  # the newest passages, because each is compared with what the model itself wrote
 MAX_SOURCE_CHARS: Final = 200_000
 MAX_LINKED: Final = 20  # addresses of an answer that are only inside a given text
 
@@ -27,9 +27,9 @@ MAX_LINKED: Final = 20  # addresses of an answer that are only inside a given te
 def collect_given(messages: Sequence[ChatMessage]) -> tuple[GivenSource, ...]:
     """Return the material of a conversation as sources, oldest first. The newest MAX_GIVEN_CHARS are kept.
 
-    A source has the number of its passage (`[2] Title`, `<document index="2">`) if the material numbers it, and else the next
-    free one. If two passages have the same number, the newer one keeps it, and one of the user or the system before one out of
-    the result of a tool.
+    A source gets the number of its passage (`[2] Title`, `<document index="2">`), or the next free number if it has none. If two
+    passages have the same number, the newer one keeps it, but a passage of the user or the system takes precedence over a passage
+    of a tool's result.
     """
     kept = _keep_newest(islice(read_newest_first(messages), MAX_PASSAGES))
     passages = _keep_addresses(sorted(kept, key=lambda passage: passage.is_rest))
@@ -84,7 +84,10 @@ def _assign_numbers(passages: Sequence[Passage]) -> list[int]:
 
 
 def link_named_addresses(answer: str, given: Sequence[GivenSource]) -> tuple[GivenSource, ...]:
-    """Return further sources for addresses that the answer cites and that are inside a given text, which becomes their text."""
+    """Return further sources for addresses that the answer cites and a given source contains.
+
+    Each of them gets the whole text of the given source.
+    """
     by_address: dict[str, GivenSource] | None = None
     known = {canonical_url(source.url) for source in given if source.url}
     linked: list[GivenSource] = []
@@ -105,7 +108,7 @@ def link_named_addresses(answer: str, given: Sequence[GivenSource]) -> tuple[Giv
 
 
 def _map_addresses(given: Sequence[GivenSource]) -> dict[str, GivenSource]:
-    """Return the first source in whose text each address stands, by the address in canonical form."""
+    """Map each canonical address to the first source that contains it in its text."""
     found: dict[str, GivenSource] = {}
     for source in given:
         for url in dict.fromkeys(source.text[start:end] for start, end in find_addresses(source.text)):

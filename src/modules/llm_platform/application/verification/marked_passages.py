@@ -19,7 +19,7 @@ from modules.llm_platform.domain.citations.forms.written_addresses import find_u
 from modules.llm_platform.domain.urls.canonical_url import MAX_URL_CHARS, is_web_url
 
 MAX_TITLE_CHARS: Final = 300
-PASTED_CHARS: Final = 400  # a paragraph of the user with so many characters is a pasted text
+PASTED_CHARS: Final = 400  # a paragraph of the user with at least this many characters is a pasted text
 HEAD_CHARS: Final = 600  # the address of a passage is searched here
 MAX_BLOCKS: Final = 1000  # numbered blocks of one text, the last ones
 MAX_JSON_NODES: Final = 20_000
@@ -58,10 +58,10 @@ _TEXT_NAMES: Final = (
 class Passage:
     """A part of the material.
 
-    - `number` is the number by which the material itself names it, or None.
-    - `is_foreign` is True if whoever wrote the result of a tool chose its number and its address. Such a passage takes neither
+    - `number` is the number that the material gives it, or None.
+    - `is_foreign` is True if the author of a tool's result chose its number and its address. Such a passage cannot take either
       from another source.
-    - `is_rest` is True for what is outside the marked passages of a result.
+    - `is_rest` is True for the text outside of the marked passages.
     """
 
     text: str
@@ -75,7 +75,7 @@ class Passage:
 def split_passages(text: str, *, ends_with_question: bool) -> Iterator[Passage]:
     """Yield the passages that a text marks: elements such as `<document>`, blocks that begin with `[n]`, or JSON objects.
 
-    The rest of the text follows as one passage; for JSON that is the whole object, if it has other values.
+    The rest of the text follows as one passage. For JSON, this is the whole text if it has other values.
     """
     if text.lstrip()[:1] in ("{", "["):
         value = decode_json(text)
@@ -100,7 +100,7 @@ def _read_elements(text: str) -> Iterator[Passage]:
 
 
 def _find_elements(text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """Yield the opening tag of each element and the offset of its closing tag, without the elements inside another one."""
+    """Yield the opening tag of each element and the offset of its closing tag, without nested elements."""
     folded = text.lower() if len(text.lower()) == len(text) else text
     at, unclosed = 0, set[str]()
     while (opening := _OPEN_TAG.search(text, at)) is not None:
@@ -125,7 +125,10 @@ def _read_element(attributes: str, inner: str) -> Passage:
 
 
 def _read_blocks(text: str, ends_with_question: bool) -> Iterator[Passage]:
-    """Yield the blocks that begin with a line `[n] Title`, then the text before them. A marker after a sentence begins none."""
+    """Yield the blocks that begin with a line `[n] Title`, then the text before them.
+
+    A marker after a sentence begins no block.
+    """
     heads = list(deque(_NUMBERED.finditer(text), maxlen=MAX_BLOCKS))
     for head, following in zip_longest(heads, heads[1:]):
         block = text[head.end() : following.start() if following else len(text)]
@@ -175,7 +178,7 @@ def _has_other_values(value: Any) -> bool:
 
 
 def _walk(value: Any) -> Iterator[dict[str, Any] | list[Any]]:
-    """Yield the objects and lists of JSON in their order, and at most MAX_JSON_NODES."""
+    """Yield the objects and lists of JSON in their order, at most MAX_JSON_NODES of them."""
     waiting, left = [value], MAX_JSON_NODES
     while waiting and left > 0:
         node = waiting.pop()

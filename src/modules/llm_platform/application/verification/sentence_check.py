@@ -1,4 +1,4 @@
-"""Check the sentences of a text against its sources, as these are read.
+"""Check the sentences of a text against its sources while these are read.
 
 Sentences that share markers, such as those after a paragraph, form a part and are checked together.
 """
@@ -30,8 +30,8 @@ TOO_MANY_CITED: Final = "A sentence of the text cites {count} sources; the limit
 TOO_MANY_CITATIONS: Final = (
     "The text needs {count} comparisons of a sentence with a source; the limit is {most}. Split the text."
 )
-# How much support was found for a sentence, whose verdict is the best of its citations: one of two sources is enough. `partial`
-# is above `unchecked`, because a source that supports a part says more than one that could not be compared.
+# How much support was found for a sentence. The best citation decides its verdict, because one supporting source is enough.
+# `partial` is above `unchecked`, because a source that supports a part says more than a source that could not be compared.
 _FOUND_SUPPORT: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 1, "partial": 2, "supported": 3}
 
 
@@ -102,10 +102,10 @@ class SentenceCheck:
     def find_sources(
         self, positions: Iterable[int], among: Collection[int] | None = None, *, may_contradict: bool = True
     ) -> list[int]:
-        """Compare statements with all sources, or with those `among`. Returns the positions of those with a new citation.
+        """Compare statements with all sources, or only with the sources `among`. Return the positions that got a citation.
 
-        With `among`, a source that lacks a statement is not cited, and one that contradicts it only if it `may_contradict`: a
-        page of the web may be about something else.
+        With `among`, a source that lacks a statement is not cited. A source that contradicts it is cited only if `may_contradict`
+        is True, because a page of the web may be about something else.
         """
         found = []
         for position in positions:
@@ -151,7 +151,7 @@ class SentenceCheck:
             self._add(citation)
 
     def read_unjudged(self, read_support: ReadSupport) -> None:
-        """Let a support model decide about citations to which a judge that failed gave no verdict."""
+        """After the judge failed, let a support model decide the citations that got no verdict."""
         self._read_support = read_support
         with suppress(WorkStoppedError):
             if not settle_undecided(self._checker, self._read_support):
@@ -240,8 +240,8 @@ def _is_told(citation: Citation, *, may_contradict: bool) -> bool:
 
 
 def _divide_into_parts(answer: AnswerText) -> list[TextPart]:
-    """Return the parts of a text: sentences under the same markers, and each other sentence alone."""
-    reach = list(range(1, len(answer.sentences) + 1))  # the end of the part that a sentence begins at least
+    """Return the parts of a text: sentences that share markers, and every other sentence alone."""
+    reach = list(range(1, len(answer.sentences) + 1))  # for each sentence, the least end of a part that begins with it
     numbers = [set(sentence.cited) for sentence in answer.sentences]
     for markers in answer.trailing:
         last = markers.sentences.stop if markers.alone else min(markers.sentences.stop + 1, len(reach))

@@ -1,4 +1,4 @@
-"""Read the sources of a text: a bounded number at once, each address once, until a deadline."""
+"""Read the sources of a text: each address once, with limited concurrency, until a deadline."""
 
 from __future__ import annotations
 
@@ -47,9 +47,12 @@ OnRead = Callable[[str, str, int], None]  # called with the address, "read" or t
 
 @dataclass(frozen=True, slots=True)
 class ReadSource:
-    """A source after reading: what the answer shows of it, and its text, empty where it was not read.
+    """A source after the attempt to read it.
 
-    `pages` says where the pages of a PDF begin in the text. `is_whole` is True if the text is all of a page or document.
+    - `shown` is what the answer shows of the source.
+    - `text` is empty if the source was not read.
+    - `pages` says where the pages of a PDF begin in the text.
+    - `is_whole` is True if the text is a whole page or document.
     """
 
     shown: VerifiedSource
@@ -80,7 +83,7 @@ class ReadSource:
 async def read_sources(
     sources: Sequence[NamedSource], reader: IPageReader, until: float, on_read: OnRead
 ) -> AsyncGenerator[list[ReadSource], None]:
-    """Yield the sources as they are read, those with the same address together. `until` is event loop time."""
+    """Yield the sources as they are read. Sources with the same address come together. `until` is event loop time."""
     by_address: dict[str, list[NamedSource]] = {}
     pages_of_host: Counter[str] = Counter()
     settled = []

@@ -1,4 +1,4 @@
-"""Compare the sentences of one text with its sources as these are read, and send the sentences to the caller."""
+"""Compare the sentences of one text with its sources while these are read, and send the sentences to the caller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 class TextComparison:
     """The sentences of one text, and the sources that were read for it so far.
 
-    What takes long in `check` runs through `run`: a comparison of a long text takes seconds and would delay other requests.
+    Slow methods of `check` run in a thread (`run`): comparing a long text takes seconds and would delay other requests.
     After `signal`, no sentence is compared any more.
     """
 
@@ -41,11 +41,11 @@ class TextComparison:
         return tuple(self._sent[position] for position in range(len(self.check.answer.sentences)))
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Return what `work` returns in a thread."""
+        """Call `work` in a thread, and return its result."""
         return await run_stoppable(self._signal, work)
 
     async def add(self, read: Sequence[ReadSource]) -> list[int]:
-        """Add sources, and compare the sentences that waited for no others. Returns the positions of these sentences."""
+        """Add sources, and compare the sentences that wait for no further source. Return the positions of these sentences."""
         self._sources |= {source.index: source for source in read}
         return await self.run(lambda: self.check.settle([source.make_source() for source in read]))
 

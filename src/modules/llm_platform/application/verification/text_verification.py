@@ -1,4 +1,4 @@
-"""The verification of one text, stage after stage, each until its share of the time has passed."""
+"""Verify one text in stages. Each stage ends when its share of the time has passed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class VerificationOptions:
 
     - `timeout_s` is the time of one verification, in seconds.
     - `judges_supported` is True if the judge also verifies what the comparison of words supports.
-    - `searches_documents` is True if the operator has documents, with which a text without sources is compared.
+    - `searches_documents` is True if the operator has documents. A text without sources is then compared with these.
     """
 
     timeout_s: float = 120.0
@@ -153,7 +153,7 @@ class TextVerification:
         return search
 
     def _list_searched_kinds(self, *, has_sources: bool) -> tuple[SourceKind, ...]:
-        """Return what is searched for further sources: the documents of the operator for a text that has none of its own."""
+        """Return what is searched for further sources. The operator's documents are searched only for a text without sources."""
         searches_documents = self._tools.options.searches_documents and not has_sources
         return (*(("web",) if self._request.find_sources else ()), *((DOCUMENTS,) if searches_documents else ()))
 

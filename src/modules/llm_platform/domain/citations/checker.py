@@ -42,9 +42,9 @@ from modules.llm_platform.domain.text.tokens import fold, split_words
 from modules.llm_platform.domain.urls.canonical_url import quote_url
 
 MIN_STATEMENT_WORDS = 4  # shorter sentences need no source
-MAX_TRIED_SOURCES = 5  # for a sentence without a marker, the sources with most of its words are tried
+MAX_TRIED_SOURCES = 5  # sources tried for a sentence without a marker, the ones with most of its words
 MIN_KNOWN_SHARE = 0.7  # a source is tried only if it has this share of the words, by weight
-MIN_FOUND_SCORE = 0.75  # and cited only if its score, a probability, is at least this
+MIN_FOUND_SCORE = 0.75  # a tried source is cited only with at least this score, a probability
 
 HEADINGS = re.compile(r"(?:#{1,6}[ \t][^\n]*\n\s*)+")
 _NO_STATEMENT_ENDS = (*QUESTION_MARKS, *COLONS)
@@ -74,7 +74,7 @@ class CheckedAnswer:
 
 
 class _Quote(NamedTuple):
-    """The fields of a `Citation` that show where its source says it."""
+    """The fields of a `Citation` that show what its source says, and where."""
 
     quote: str
     quote_start: int
@@ -191,6 +191,7 @@ class CitationChecker:
                 yield from ((position, number) for position in positions)
 
     def _may_be_meant(self, sentence: AnswerSentence, number: int) -> bool:
+        """Return whether a trailing marker of this source may cite the sentence."""
         if sentence.cited:
             return number in sentence.cited
         return self.is_statement(sentence) and self._judge(sentence, number).verdict == "supported"
@@ -198,7 +199,7 @@ class CitationChecker:
     def is_statement(self, sentence: AnswerSentence) -> bool:
         """Return whether the sentence needs a source.
 
-        Questions, lead-ins, sentences of a few words and messages of the application need none.
+        Questions, lead-ins, sentences of a few words and messages of the application need no source.
         """
         return self._is_assertion(sentence) and len(self._read_claim(sentence.claim).words) >= MIN_STATEMENT_WORDS
 
@@ -323,9 +324,9 @@ class CitationChecker:
         return citation.model_copy(update=quote._asdict())
 
     def _leave_out_heading(self, span: Span, number: int, claim: str) -> Span:
-        """Return the span without the Markdown headings right above its text. They were compared, too.
+        """Return the span without the Markdown headings right above its text, which were compared with the claim too.
 
-        A heading stays if the claim has a word of it that the text below has not, such as the name of what the text describes.
+        A heading stays if it has a word of the claim that the text below lacks, such as the name of what the text describes.
         """
         text = self._prepared[number].text
         headings = HEADINGS.match(text, *span)

@@ -1,4 +1,4 @@
-"""Ask the judge about doubted sentences while the answer is still being written, so that the reader need not wait."""
+"""Ask the judge about doubted sentences while the answer is still being written, so that the reader waits less."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -19,8 +19,8 @@ class EarlyJudging:
     After a failed call, there are no more calls.
 
     `verdicts` maps a claim with its quote to the verdict. If a page that is read late changes the quote, the old verdict does
-    not apply. The claims of a call that was too late are not asked about again: a cached answer leaves no time for a call, so
-    each repeat of its question would pay for a call that is then cancelled.
+    not apply. The judge is not asked again about the claims of a cancelled call: a cached answer leaves no time for a call, so
+    each repeat of its question would pay for another cancelled call.
     """
 
     def __init__(self, judge_task: JudgeTask) -> None:

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.tracing import stage
 from shared.exceptions import AppException
 
-MIN_JUDGING_S: Final = 1.0  # no call is made with less time left
+MIN_JUDGING_S: Final = 1.0  # with less time left, no call is made
 LATE: Final = "timeout: no time was left for the judge; the citations were checked without it"
 UNREADABLE: Final = "llm_provider: the judge returned no verdicts; the citations keep their word verdicts"
 INCOMPLETE: Final = "incomplete: the judge left out {count} of {all} citations; they keep their word verdicts"
@@ -88,9 +88,9 @@ async def judge_citations(
     on_checked: OnChecked,
     known: Mapping[CitedClaim, ModelVerdict | None] = NOTHING_KNOWN,
 ) -> JudgedCitations:
-    """Ask the judge about the citations of an answer in one call. Copies of their source need no judge.
+    """Ask the judge about the citations of an answer in one call, except about copies of their source.
 
-    - `known` are verdicts from calls while the text was written.
+    - `known` are verdicts of calls that were made while the text was written.
     - `on_checked` is called with the citations before and after the call, unless there is nothing to judge.
 
     With `max_wait_share` there is no call: only known and stored verdicts are used.

@@ -1,4 +1,4 @@
-"""Find a name or identifier of a claim that its source changes, and count the ones that it lacks.
+"""Find a name or identifier of a claim that its source changes, and count the names that the source lacks.
 
 "The bridge of Keller" is refuted by "the bridge of Strabag", and `wait_time` by `lock_time` where the source says the same.
 """

@@ -1,4 +1,4 @@
-"""Find a number or date of a claim that its source changes, and count the numbers that it lacks.
+"""Find a number or date of a claim that its source changes, and count the numbers that the source lacks.
 
 "The fort has 12 gates" is refuted by "The fort has 14 gates", a number of the same kind: with the same unit or the same word
 before it, or a year like it. "12 feet" is also refuted by "12 metres". "It opens on 14 May" is refuted by "It was planned for

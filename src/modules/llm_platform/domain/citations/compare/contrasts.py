@@ -11,7 +11,7 @@
 | 工会支持 | 工会反对 | `compare_han_verbs` |
 
 Each comparison takes a claim and one sentence, and requires the same words around the two opposites. It returns the places of
-the opposites, or None, also if one text has both of them.
+the opposites. None means that there are no opposites, or that one text has both.
 """
 
 from collections.abc import Callable

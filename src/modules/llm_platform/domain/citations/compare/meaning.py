@@ -25,10 +25,10 @@ from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUA
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.sentences import Span
 
-MAX_PASSAGE_CHARS = 500  # of the passage in English that a support model reads, about 100 tokens
-MAX_FOREIGN_CHARS = {"zh": 150}  # the same in other languages
-MAX_OTHER_CHARS = 350
-MAX_WINDOWS_READ = 4  # a source without a word of the claim is read if it is at most so many passages long
+MAX_PASSAGE_CHARS = 500  # of an English passage that a support model reads, about 100 tokens
+MAX_FOREIGN_CHARS = {"zh": 150}  # of a passage in this language
+MAX_OTHER_CHARS = 350  # of a passage in any other language
+MAX_WINDOWS_READ = 4  # a source without a word of the claim is read if it is at most this many passages long
 
 
 class CheckKey(NamedTuple):
@@ -144,8 +144,8 @@ class UndecidedClaims:
     def _find_passages(self, claim: Claim, judgement: Judgement, source: SourceText) -> list[tuple[str, Span]]:
         """Return the passages that a support model reads, each with the span that the citation shows.
 
-        The passage is the quote and what else shares most with the claim. If the source has no word of the claim, a short
-        source is read in windows. If both are in English, it is not read, because it then says something else.
+        The passage is the quote and the other sentences that share most with the claim. A source without a word of the claim is
+        read in windows if it is short, but not if both are in English, because it then says something else.
         """
         is_english = self._is_english(source)
         other_limit = MAX_FOREIGN_CHARS.get(source.language or self._primary, MAX_OTHER_CHARS)

@@ -25,7 +25,7 @@ from modules.llm_platform.domain.text.numbers import (
 from modules.llm_platform.domain.text.positions import Offset
 from modules.llm_platform.domain.text.tokens import fold
 
-# How much support a verdict states, to compare it with the highest one that a model may give. `unchecked` states none, just as
+# How much support a verdict states, to compare it with the highest verdict that a model may give. `unchecked` states none, like
 # `unsupported`.
 _STATED_SUPPORT: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 0, "partial": 1, "supported": 2}
 _LITERAL = re.compile(r"(?<!`)`+([^`]+)`+|(?<![^\s`\"'(])(?:/|--?)\w[\w/.-]*")  # code, paths and flags
@@ -71,8 +71,8 @@ def find_highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> Model
     on the verdict of the words:
 
     - `partial` or `unchecked`: `supported` if the quote has all figures, dates and identifiers of the claim, else `partial`.
-    - `unsupported`: `supported` if the quote has exactly the same ones in the same order, because then the words found another
-      difference; else `partial`.
+    - `unsupported`: `supported` if the quote has exactly the same figures, dates and identifiers in the same order, because then
+      the words found another difference; else `partial`.
     """
     if word_verdict == "supported":
         return "supported"
@@ -88,7 +88,7 @@ def find_highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> Model
 
 
 def are_within_limits(citations: Sequence[Citation], answer: str, language: str) -> bool:
-    """Return whether all verdicts of models are within the limits of `apply_model_verdict`; false for made-up ones."""
+    """Return whether all verdicts of models are within the limits of `apply_model_verdict`. This rejects made-up ones."""
     of_models = [citation for citation in citations if citation.checked_by != "words"]
     claims = list_claims(answer, language) if of_models else {}
     return all(_is_within(citation, claims.get((citation.start, citation.end))) for citation in of_models)
@@ -109,7 +109,7 @@ def _is_within(citation: Citation, claim: str | None) -> bool:
 def _list_facts(text: str, identifiers: frozenset[str]) -> list[NumberValues]:
     """Return the figures, words for numbers, months, weekdays and identifiers of a text, in order of their first place.
 
-    Each comes with the values that it can mean. `identifiers` are words that count as identifiers, whatever they look like.
+    Each is the set of values that it can mean. `identifiers` are words that count as identifiers, whatever they look like.
     """
     numbers, dates = load_number_words(), load_date_words()
     found = list_numbers(text)
@@ -130,7 +130,10 @@ def _make_date(number: int) -> NumberValues:
 
 
 def _is_identifier(written: str) -> bool:
-    """Return whether the word has a figure, only capitals, or a hyphen. If it is not an identifier, a claim may stay partial."""
+    """Return whether the word looks like an identifier: it has a figure, a hyphen, or only capitals.
+
+    A word that is taken for an identifier by mistake may leave a true claim partial.
+    """
     if written[0].isdigit() or is_unspaced(written):
         return False
     hyphenated = "-" in written and written.isascii()

@@ -64,7 +64,7 @@ def compute_features(compared: Comparison) -> Features:
 
 
 def compute_probability(features: Sequence[float]) -> float:
-    """Return the probability that a sentence with these features is supported, 0..1."""
+    """Return the probability that a sentence with these features is supported, 0 to 1."""
     fitted = read_weights()
     return 1 / (
         1 + exp(-fitted.bias - sum(weight * value for weight, value in zip(fitted.features, features, strict=True)))

@@ -21,8 +21,8 @@ def find_other_cell(
     """Return the span of the table cell that contradicts a number of the claim; None if there is none.
 
     The claim must name the first cell of exactly one row, and neither this row nor the head of the table may have the number.
-    Of the cells with a number, the result is the one whose column head shares most words with the claim, else the first one.
-    `ranked` are the sentences of the source that share most with the claim.
+    If several cells have a number, the result is the cell whose column head shares most words with the claim, or the first of
+    equal ones. `ranked` are the sentences of the source that share most with the claim.
     """
     named = [sentence for sentence in ranked if _is_row(source, sentence) and _is_named(claim, source, sentence)]
     if len(named) != 1:

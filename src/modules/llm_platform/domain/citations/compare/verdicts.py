@@ -6,12 +6,12 @@ the claim. One wrong number, unit, name, identifier, date or negation refutes a 
 source lacks a number of the claim, or gives its act to another subject, the claim is partial at best.
 
 A change refutes a claim only if the source has most of its other words. "A guest of two nights pays nothing" is not refuted by
-"Guests may stay three nights; after that they pay £4": such a claim is partial at best. If the source has more of them, but not
-nearly all, the claim is refuted, but a support model that reads both may call it partial (`is_weakly_refuted`). Between two
-languages, a change without these words is no contradiction, but no model may support the claim.
+"Guests may stay three nights; after that they pay £4": such a claim is partial at best. If the source has most of the words but
+not nearly all, the claim is refuted, and a support model that reads both may still call it partial (`is_weakly_refuted`). Between
+two languages, a change without these words is no contradiction, but no model may support the claim.
 
-The cells decide a claim about the rows of a table, such as "Ines is older than Ben" (`row_claims.judgement`). If it is not
-certain what they say, shared words do not support or refute it.
+The cells decide a claim about the rows of a table, such as "Ines is older than Ben" (`row_claims.judgement`). If it is uncertain
+what the cells say, shared words neither support nor refute the claim.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from modules.llm_platform.domain.text.tokens import normalize
 MIN_WORDS_AFTER_COLON: Final = 4  # shortest statement after a colon
 UNIT_SIGNS: Final = frozenset("€$£¥%‰°")
 LAST_LATIN: Final = "\u024f"
-# How much of a claim the source may support. `unchecked` is above `partial`, because a page in another language, or one that is
-# known by an excerpt, may support all of the claim.
+# How much of a claim the source may support. `unchecked` is above `partial`, because a page in another language, or a page seen
+# only as an excerpt, may support the whole claim.
 POSSIBLE_SUPPORT: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "unchecked": 2, "supported": 3}
 MIN_VERBATIM_SHARE: Final = 0.9  # a source with a smaller share of the words is not searched for a copy
 MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # a source with this share of the words is in the language of the sentence
-# A claim is refuted if the source has this share of the words beside the change, by weight; a support model may object below the
-# second share.
+# A claim is refuted only if the source has at least MIN_REFUTED_SHARE of its other words, by weight. Below MIN_CERTAIN_SHARE, a
+# support model may overrule this.
 MIN_REFUTED_SHARE: Final = 0.6
 MIN_CERTAIN_SHARE: Final = 0.8
 COMPUTED_SCORE: Final = 0.95  # of a claim that the cells of a table confirm
 MAX_QUOTED_ROWS: Final = 3  # adjacent rows in one quote
-DENIAL_REACH_CHARS: Final = 40  # a denial is looked for this far before and after a copied sentence
+DENIAL_REACH_CHARS: Final = 40  # searched for a denial before and after a copied sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ class Judgement:
       support model may then call the sentence partial.
     - `is_verbatim` is True if the source has the sentence word for word, or each cell of a table row.
     - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
-    - `highest` is the highest verdict that a support model may give. Words decide about numbers and about who did something.
+    - `highest` is the highest verdict that a support model may give. The model cannot overrule the words about numbers, or about
+      who did something.
     - `is_computed` is True if the cells of a table decided.
     - `word_verdict` is the verdict of the words if a support model gave `verdict`, else None.
     """
@@ -133,8 +134,8 @@ def _occurs_undenied(words: str, text: str) -> bool:
 def judge(claim: Claim, source: SourceText, language: str, cells: Sequence[tuple[Claim, Claim]] = ()) -> Judgement:
     """Return the judgement on a claim. `language` is the language of the answer.
 
-    `cells` are the cells of a table row, each by itself and with its heads. If the source does not support the row as one
-    sentence, the weakest verdict on a cell is the verdict on the row.
+    `cells` are the cells of a table row, each alone and with its heads. If the source does not support the row as one sentence,
+    the row gets the weakest verdict of its cells.
     """
     judgement = _judge_claim(claim, source, language)
     if not cells or judgement.verdict not in ("partial", "unsupported"):
@@ -241,9 +242,9 @@ def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage, language
 
 
 def _measure_unchanged_share(claim: Claim, source: SourceText, change: Change) -> float:
-    """Return the share of the words beside the change that the source has, by weight; 1 if there are no other words.
+    """Return the share of the claim's other words that the source has, by weight; 1 if there are no other words.
 
-    A change without a place of its own is the whole claim. All words then count.
+    If the change has no place of its own, it spans the whole claim. Then all words count.
     """
     first, last = change.claimed if change.claimed != (0, len(claim.text)) else (0, 0)
     words = zip(claim.words, claim.offsets, strict=True)
@@ -274,7 +275,7 @@ def _quote_rows(table: SourceTable, places: Sequence[int]) -> Span:
 
 
 def _leave_open(judgement: Judgement) -> Judgement:
-    """Return the judgement of the words on a claim that compares rows. They cannot tell whether it is true."""
+    """Limit the judgement of the words on a claim that compares rows, because words cannot tell whether it is true."""
     verdict = min(judgement.verdict, "partial", key=POSSIBLE_SUPPORT.__getitem__)
     score = round(min(judgement.score, read_weights().supported), 2)
     return replace(judgement, verdict=verdict, score=score, is_refuted=False, change=None, highest="partial")

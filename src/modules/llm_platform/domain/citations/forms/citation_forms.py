@@ -1,6 +1,6 @@
 """Read the citations that people and models write, and rewrite them as markers `[n]`.
 
-The citation checker reads the rewritten text; `CitedText.span` maps a sentence of it back to the text as sent. The known
+The citation checker reads the rewritten text, and `CitedText.map_span` maps its sentences back to the text as sent. The known
 forms are listed in docs/reference/citation-forms.md, and `citation_tokens` reads them. Reading takes time linear in the length
 of the text.
 """
@@ -30,7 +30,7 @@ class TooManyCitationsError(ValueError):
 
 
 def read_citations(text: str, given: Sequence[GivenSource] = ()) -> CitedText:
-    """Return the text with markers `[n]`, and its sources: those `given`, and those that the text lists or links to.
+    """Return the text with markers `[n]`, and its sources: the `given` sources, and the sources that the text lists or links to.
 
     Raises TooManyCitationsError.
     """

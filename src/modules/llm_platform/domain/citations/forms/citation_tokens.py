@@ -28,8 +28,8 @@ _RAISED_DIGITS = r"[¹²³⁰⁴-⁹]{1,3}"
 _AFTER_SENTENCE = r"(?:(?<=[^\W\d_][.!?])|(?<=[)\]%”\"’][.!?])|(?<=[.!?][)”\"’])|(?<=(?:19|20)\d\d\.))"
 _BEFORE_SENTENCE = r"(?=\s*\Z|\s+(?-i:[^a-z\s]))"
 
-# The pattern of each form. The first character of a token decides on its form, unless the character is `[` or `(`: what `[`
-# begins is tried in this order, and `TokenReader` tells apart what `(` opens.
+# The pattern of each form. The first character of a token decides its form, unless it is `[` or `(`: the forms that begin with
+# `[` are tried in this order, and `TokenReader` distinguishes the forms that begin with `(`.
 _FORMS: Final = {
     "image": rf"!{LINK}",
     "link": LINK,  # `[Reuters](https://…)`, `[[1]](https://…)`
@@ -146,7 +146,7 @@ class TokenReader:
     def _read_narrated_title(self, token: re.Match[str]) -> ParsedToken:
         """Read `according to the handbook` or `Source: Handbook`, if a given source has this title.
 
-        The words are removed, because they are no part of what the source says.
+        The words are removed, because they are not part of what the source says.
         """
         found = self._sources.given_names.find_title(token.string, token.end())
         if found is None:

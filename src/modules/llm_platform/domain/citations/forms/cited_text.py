@@ -1,4 +1,4 @@
-"""A text whose citations are markers, its sources, and the way from each sentence back to the text as sent."""
+"""A text in which all citations are markers, its sources, and a map from its sentences to the text as sent."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Piece(NamedTuple):
     """A part of the rewritten text. Offsets are in code points.
 
     - `start` is its offset in the rewritten text.
-    - `original` and `original_end` delimit what it stands for in the text as sent.
-    - `is_copied` is True if both texts are equal there.
-    - `link` is the span of the whole link if the part is the words of one.
+    - `original` and `original_end` delimit the part of the text as sent that it replaces.
+    - `is_copied` is True if both parts are equal.
+    - `link` is the span of the whole link if the part is the words of a link.
     """
 
     start: int
@@ -71,7 +71,7 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True)
 class CitedText:
-    """A text whose citations are markers `[n]` of its `sources`, without its lists of sources."""
+    """A text in which all citations are markers `[n]`, without its lists of sources. `sources` are the sources of the markers."""
 
     markdown: str
     sources: tuple[NamedSource, ...]
@@ -107,7 +107,7 @@ class CitedText:
 
 
 class CitedTextWriter:
-    """Builds a `CitedText` from parts of the text as sent and from markers. Offsets are offsets of the text as sent."""
+    """Builds a `CitedText` from parts of the text as sent and from markers. All offsets point into the text as sent."""
 
     def __init__(self, original: str) -> None:
         self._original = original
@@ -116,7 +116,7 @@ class CitedTextWriter:
         self._length = 0
 
     def copy(self, start: int, end: int, link: Span | None = None) -> None:
-        """Copy a part, which may be empty. `link` is the span of the link whose words the part is."""
+        """Copy a part, which may be empty. If it is the words of a link, `link` is the span of the whole link."""
         if end > start:
             self._append(self._original[start:end], start, end, is_copied=True, link=link)
 

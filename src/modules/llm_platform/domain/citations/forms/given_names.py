@@ -50,8 +50,8 @@ class GivenNames:
     def read_label(self, inside: str, around: tuple[str, str] | None = None) -> Sequence[int] | None:
         """Return the sources of `(2)`, `[Source 2]`, `(Source: Title)` or `(Title)`. `inside` is the text between the brackets.
 
-        `around` is what is before and after parentheses. A number alone in parentheses is a citation only after white
-        space and at the end of a clause: `(1)` before a step of a list, `f(1)` and `Article 6(1)` are none.
+        `around` is the text before and after parentheses. A number alone in parentheses is a citation only after white space
+        and at the end of a clause: `(1)` before a step of a list, `f(1)` and `Article 6(1)` are not citations.
         """
         label = _LABEL.match(inside)
         rest = inside[label.end() :].strip() if label else inside.strip()
@@ -73,7 +73,7 @@ class GivenNames:
 
 
 def _count_folded(line: str, start: int, folded_chars: int) -> int:
-    """Return how many characters of a line become so many when they are folded: `ß` becomes two."""
+    """Return how many characters of a line become `folded_chars` characters when they are folded: `ß` becomes two."""
     end = start
     while folded_chars > 0 and end < len(line):
         folded_chars -= len(line[end].casefold())

@@ -84,7 +84,7 @@ def split_label(text: str) -> tuple[str, str] | None:
 
 
 def read_bullet(line: str) -> str | None:
-    """Return what stands after the bullet of a list item, or after the arrow with which Wikipedia begins a reference."""
+    """Return the text after the bullet of a list item, or after the arrow that begins a reference in Wikipedia."""
     if item := _ITEM.match(line):
         return item[1]
     bare = line.lstrip()
@@ -97,15 +97,14 @@ def is_item(line: str) -> bool:
 
 
 def is_reference(line: str) -> bool:
-    """Return whether a line has a year, as a reference without an address has: "Smith, J. (2020). Title"."""
+    """Return whether a line looks like a reference with a year: "Smith, J. (2020). Title"."""
     return _DATED.match(line) is not None
 
 
 def read_bracketed_source(line: str, following: str) -> tuple[str, str] | None:
-    """Return the label and the text of `[1] Title https://…`, of `[1] minutes.md`, or of `[1] Title` if the line `following` is
-    an address.
+    """Return the label and the text of `[1] Title https://…` or `[1] minutes.md`.
 
-    None for a line with many words after its address, which is prose.
+    `[1] Title` counts too if the line `following` is an address. A line with many words after its address is prose: None.
     """
     found = _BRACKETED.match(line)
     if found is None:

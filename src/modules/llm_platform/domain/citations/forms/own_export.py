@@ -1,4 +1,4 @@
-"""Find the lines of an exported answer that are no part of its text: the strip, the checked citations, notes and the last line.
+"""Find the lines of an exported answer that are not part of its text: the strip, citations, notes and the last line.
 
 `llm-platform research --output answer.md` and the page write them, and `llm-platform verify answer.md` reads them again.
 """

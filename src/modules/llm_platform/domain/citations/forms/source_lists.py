@@ -143,7 +143,7 @@ class _ListReader:
             return True
         has_address, lacks_address = bool(find_url(text)), self._lacks_address()
         is_below_entry = self._entry is not None and (text[:2].isspace() or not self._is_after_blank)
-        has_one_at_most = lacks_address or not has_address  # the entry and the line have one address at most
+        has_one_at_most = lacks_address or not has_address  # entry and line together have at most one address
         if is_below_entry and has_one_at_most and self._is_wrapped(text, has_address):
             self._continue(text)
         elif (bullet := read_bullet(text)) is not None:
@@ -159,13 +159,13 @@ class _ListReader:
         return True
 
     def _is_wrapped(self, text: str, has_address: bool) -> bool:
-        """Return whether a line goes on with the entry above it rather than beginning an entry of its own."""
+        """Return whether a line continues the entry above it. Otherwise it begins a new entry."""
         if text[:2].isspace():
             return True
         return not is_item(text) and (self._is_numbered or (has_address and not is_reference(text)))
 
     def _take_without_heading(self, text: str, following: str) -> bool:
-        """Take `[1] Title https://…`, or a line that belongs to such a line."""
+        """Take `[1] Title https://…`, or a line that continues such an entry."""
         if (bracketed := read_bracketed_source(text, following)) is not None:
             self._begin(*bracketed)
         elif not self._is_after_blank and self._is_rest_of_entry(text):

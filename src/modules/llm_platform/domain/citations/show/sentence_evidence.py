@@ -113,7 +113,7 @@ def count_quoted_sources(sentences: Sequence[SentenceEvidence]) -> int:
 
 
 def render_evidence_blocks(sentences: Sequence[SentenceEvidence], most: int) -> str:
-    """Return one block character for each sentence. If there are more than `most`, it stands for the worst of several."""
+    """Return one block character for each sentence. With more than `most` sentences, a block shows the worst of several."""
     verdicts = [sentence.verdict for sentence in sentences]
     width = -(-len(verdicts) // most) or 1
     shown = [min(verdicts[start : start + width], key=WORST_FIRST.index) for start in range(0, len(verdicts), width)]

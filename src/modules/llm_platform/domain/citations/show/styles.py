@@ -145,7 +145,7 @@ def _make_page_finder(citations: Iterable[Citation]) -> Callable[[int, int], int
 
 
 def _make_labels(pages: Sequence[CitedPage], label: Callable[[str, CitedPage], str]) -> dict[int, str]:
-    """Return what stands for each source in the text: its short title, or as much as tells it from the others."""
+    """Return the label of each source in the text: its short title, or as many words as make it unique."""
     named: dict[int, str] = {}
     for name in (_shorten_title, _get_title, _add_site):
         given = {page.index: label(name(page), page) for page in pages if page.index not in named}
