@@ -143,15 +143,7 @@ def build_prompt(
     context = cut_middle(written, max(left, int(room * CONTEXT_SHARE)))
     fixed_tokens += count_tokens(f"{context_fence}{context}{context_fence}") if context else 0
     budget = max(MIN_SOURCES_TOKENS, context_tokens - max_tokens - fixed_tokens)
-    if chosen is not None and sum(count_tokens(source.text) for source in chosen.sources) <= budget:
-        packed = chosen
-    elif sources_tokens is None:
-        packed = fit_to_budget(sources, budget)
-    else:
-        asked = " ".join([request.question, *request.questions])
-        limit, is_one_step = min(sources_tokens, budget), not (request.evidence or request.questions)
-        found_texts = [source.keep_found() for source in sources]
-        packed = fit_to_question(found_texts, asked, limit, request.language, is_one_step=is_one_step)
+    packed = _fit_sources(request, budget, sources_tokens, chosen)
     # A title without a text tempts small models to cite it for something that they made up.
     told = [source for source in packed.sources if source.text.strip()]
     blocks = [f"{headers[source.index]}\n{neutralise(source.text)}" for source in told]
@@ -163,6 +155,20 @@ def build_prompt(
     return Prompt(
         messages, max_tokens, packed.truncated_tokens, is_context_cut=context != written or MIDDLE_CUT in written
     )
+
+
+def _fit_sources(
+    request: SynthesisRequest, budget: int, sources_tokens: int | None, chosen: BudgetedText | None
+) -> BudgetedText:
+    """Return the passages that fit into `budget` tokens: the chosen ones if they fit, else the beginnings or what matches."""
+    if chosen is not None and sum(count_tokens(source.text) for source in chosen.sources) <= budget:
+        return chosen
+    if sources_tokens is None:
+        return fit_to_budget(request.sources, budget)
+    asked = " ".join([request.question, *request.questions])
+    limit, is_one_step = min(sources_tokens, budget), not (request.evidence or request.questions)
+    found_texts = [source.keep_found() for source in request.sources]
+    return fit_to_question(found_texts, asked, limit, request.language, is_one_step=is_one_step)
 
 
 def _quote_ledger(request: SynthesisRequest) -> list[str]:
