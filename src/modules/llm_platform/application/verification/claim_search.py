@@ -57,7 +57,7 @@ class ClaimSearch:
         return self._count.requests
 
     async def find_results(self, claims: Iterable[str]) -> list[Sequence[WebSearchResultItem]]:
-        """Return the results for each claim, best first; none for a claim whose search failed."""
+        """Return the results for each claim, best first. They are empty if the search of a claim failed."""
         turns = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
         results = await asyncio.gather(*(self._search(claim, turns) for claim in claims))
         if self._late:

@@ -170,7 +170,7 @@ def _read_files(parts: Iterable[Mapping[str, Any]], chars: int) -> Iterator[Pass
 
 
 def _decode_file(data: str, chars: int) -> str:
-    """Return the beginning of a file in base64 or of a data URL, or an empty text if it is not UTF-8, such as a PDF."""
+    """Return the beginning of a file in base64 or in a data URL; empty if it is not UTF-8 text, such as a PDF."""
     head, comma, _ = data[:MAX_DATA_HEAD_CHARS].partition(",")
     is_base64 = not comma or head.lower().endswith(";base64")
     begin, limit = len(head) + 1 if comma else 0, 4 * (chars // 3)

@@ -31,7 +31,7 @@ def says_only(claim: RowClaim) -> bool:
 
 
 def _excepts(claim: RowClaim) -> bool:
-    """Return whether a claim is about all rows but some: `apart from Ann`."""
+    """Return whether a claim is about all rows except some: `apart from Ann`."""
     return not load_word_list("excepting").isdisjoint(claim.folded)
 
 
@@ -70,7 +70,7 @@ def _picks_one(claim: RowClaim) -> bool:
 
 
 def _is_narrowed(claim: RowClaim) -> bool:
-    """Return whether a question is about less than the cells: `cheaper per kilo`, `the dearest in Germany`, `a used Birch`."""
+    """Return whether a question narrows what the cells say: `cheaper per kilo`, `the dearest in Germany`, `a used Birch`."""
     narrowing, starts = load_word_list("narrowing"), {row.start for row in claim.named}
     pairs = itertools.pairwise(claim.words)
     unknown = [(before, word) for before, word in pairs if claim.is_asked and claim.is_unknown(word)]
@@ -107,7 +107,7 @@ def _load_periods() -> dict[str, str]:
 
 
 def _is_of_another_time(claim: RowClaim) -> bool:
-    """Return whether a question is about another time than the table: `last year`, `next week`."""
+    """Return whether a question is about a time that the table does not cover: `last year`, `next week`."""
     pairs, other = itertools.pairwise(claim.folded), load_word_list("other_time")
     return claim.is_asked and any(one in other and find_unit(two) is not None for one, two in pairs)
 

@@ -1,4 +1,4 @@
-"""Claims that compare named rows of a table: `Ines is older than Ben`, `Ines and Ben pay the same`."""
+"""Check claims that compare named rows of a table: `Ines is older than Ben`, `Ines and Ben pay the same`."""
 
 from __future__ import annotations
 
@@ -280,7 +280,10 @@ def _choose_named_column(claim: RowClaim) -> int | None:
 
 
 def _list_times(claim: RowClaim) -> Columns:
-    """Return the columns of times of the day if the claim names one, and none of dates, or if there are no dates."""
+    """Return the columns of dates, or the columns of times of day.
+
+    Times count if there are no dates, or if the claim names a column of times and no column of dates.
+    """
     times, dates = {at: one for at, one in claim.quantities.items() if one.unit == MINUTES}, claim.table.dates
     named = {at for at in (*times, *dates) if any(is_asked(word, claim.folded) for word in claim.table.names[at])}
     return times if not dates or (named and named.isdisjoint(dates)) else dates

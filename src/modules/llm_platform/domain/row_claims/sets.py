@@ -75,7 +75,7 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
 
 
 def _says_more(claim: RowClaim, value: Span | None) -> bool:
-    """Return whether a claim has a number or a cell beside the `value` of its limit that its rows do not have."""
+    """Return whether a claim states a number or a cell, besides the `value` of its limit, that its rows lack."""
     counts = [one for one in claim.spelled_amounts if not one.unit and one.value != len(claim.places)]
     is_confirmed = value is None or claim.confirms_amounts(claim.places, value)
     return bool(counts) or not is_confirmed or claim.has_other_cells(claim.places)
@@ -156,15 +156,17 @@ def _check_rows(claim: RowClaim, found: RowsFound, column: int) -> RowFinding | 
             return None
         return RowFinding(False, found.places, claim.named[0].column, (claim.named[0].start, claim.named[0].end))
     unit = claim.table.quantities[column].unit if column in claim.table.quantities else ""
-    wrong = [one for one in claim.amounts if not claim.has_cell(one, claim.places, _choose_cell(one, unit, column))]
+    wrong = [
+        one for one in claim.amounts if not claim.has_cell(one, claim.places, _get_required_column(one, unit, column))
+    ]
     if wrong:
         return RowFinding(False, found.places, column, wrong[0].span)
     is_confirmed = claim.confirms_amounts(claim.places) and not claim.has_other_cells(claim.places)
     return RowFinding(True, found.places, column) if is_confirmed else None
 
 
-def _choose_cell(amount: Amount, unit: str, column: int) -> int | None:
-    """Return the column with the most, in which a number must be; None for a number with another unit."""
+def _get_required_column(amount: Amount, unit: str, column: int) -> int | None:
+    """Return the column of the extreme if a number must be there; None for a number with another unit."""
     return column if amount.unit in ("", unit) else None
 
 
@@ -263,7 +265,7 @@ def check_count(claim: RowClaim) -> RowFinding | None:
     if found is None or found.extreme or not claim.is_explained:
         return None
     is_true = len(found.places) == counted.value
-    # What a description means is less certain than a limit: an empty cell may be a "no". It may confirm a number, not refute it.
+    # A description is less certain than a limit, because an empty cell may be a "no": it can confirm a number, but not refute it.
     return RowFinding(is_true, found.places, None, counted.span) if is_true or asks_for_limited_rows(question) else None
 
 

@@ -1,4 +1,4 @@
-"""A claim beside the passage of a source that fits it best, and the sentences of the source that are about a fact of the claim.
+"""Compare a claim with the best passage of a source, and find the sentences of the source that are about a fact of the claim.
 
 A long page contains most numbers and names somewhere. So a fact is only confirmed by sentences that share most of the clause
 around it: "The fort has 12 gates" is not confirmed by a sentence that a wall has 12 towers.
@@ -40,7 +40,7 @@ class Comparison:
         return shift(span, self.passage.span[0])
 
     def list_sentences_like_best(self) -> list[SentenceNumber]:
-        """Return the best sentence, then the other ones that share at least the same words with the claim."""
+        """Return the best sentence, then the other sentences that share at least the same words with the claim."""
         masks, (best, *others) = self.passage.masks, self.passage.sentences
         return [best, *(sentence for sentence in others if masks[sentence] & masks[best] == masks[best])]
 

@@ -1,4 +1,4 @@
-"""Find a number that a claim and one sentence share, with words beside it that say the opposite: "600 euros a year", "once".
+"""Find a number that a claim and one sentence share, but with opposite words beside it: "600 euros a year", "600 euros once".
 
 `contrasts` lists the comparisons with an example of each. The words that they look for are in `contrasts.json`. All words are
 folded.

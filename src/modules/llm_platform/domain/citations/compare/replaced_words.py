@@ -30,7 +30,7 @@ Replaced = tuple[list[str], list[str]]  # content words of the claim, and the wo
 
 
 def find_replacement(compared: Comparison) -> Change | None:
-    """Return the first replaced words of a claim that otherwise copies a sentence; None if it is no such copy."""
+    """Return the first replaced words of a claim that otherwise copies a sentence; None if it is not such a copy."""
     for sentence in compared.passage.sentences:
         facts = compared.read_facts(sentence)
         if pairs := find_replaced_words(compared.claim, facts):

@@ -1,4 +1,4 @@
-"""Read the cells of a table in a source: which row a claim names, and which column it is about."""
+"""Find the cell of a table that contradicts a number of a claim: the row that the claim names, and the column it is about."""
 
 from collections.abc import Sequence
 from typing import Final

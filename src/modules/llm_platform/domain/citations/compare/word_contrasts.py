@@ -1,4 +1,4 @@
-"""Find words of a claim and of one sentence that say the opposite of the same thing: all and most, for and against.
+"""Find words of a claim and of one sentence that say opposite things about the same noun or verb: all and most, for and against.
 
 `contrasts` lists the comparisons with an example of each. The words that they look for are in `contrasts.json`, where words of
 one side, such as `until` and `before`, form a group. All words are folded.
