@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.citations.read.sentences import read_answer
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.source_dtos import Source
 
@@ -269,3 +270,11 @@ def test_a_claim_about_one_of_several_like_columns_is_decided_by_its_cell(
     """The other days have the same words. If the cell says "off" and the claim something else, the words cannot tell."""
     found = check(claim, ROTA)
     assert (found.verdict, found.finding) == (verdict, finding)
+
+
+def test_a_table_supports_a_claim_without_one_of_its_words() -> None:
+    """A sentence without a marker gets the marker of the table."""
+    source = Source(index=1, title="x", url="https://a.example/", text=MEMBERS, text_kind="page")
+    checker = CitationChecker([source], "en")
+    (sentence,) = read_answer("Two are older than 64.", "en").sentences
+    assert checker.find_source(sentence) == 1

@@ -185,10 +185,9 @@ def _judge_cell(cell: Claim, with_heads: Claim, source: SourceText, language: st
 def score_support(claim: Claim, source: SourceText, language: str, least: float) -> float:
     """Return the score of a claim that `judge` calls supported; 0 for other verdicts and for scores below `least`.
 
-    This is faster than `judge`: most sources score below `least`, and their facts are not compared. A source without a word of
-    the claim scores 0, even if the cells of its tables confirm the claim.
+    This is faster than `judge`: most sources score below `least`, and their facts are not compared.
     """
-    if not any(source.find_sentences(word.key) for word in claim.words if word.is_content):
+    if not source.tables and not any(source.find_sentences(word.key) for word in claim.words if word.is_content):
         return 0.0
     judgement = _judge_claim(claim, source, language, least=least)
     return judgement.score if judgement.verdict == "supported" else 0.0

@@ -33,7 +33,13 @@ class NumberedSources:
         self._free = count(1)
         for source in given:
             named = NamedSource(
-                source.index, source.url, source.title, source.text, pages=source.pages, is_numbered=source.is_numbered
+                source.index,
+                source.url,
+                source.title,
+                source.text,
+                pages=source.pages,
+                is_numbered=source.is_numbered,
+                is_whole=source.is_whole,
             )
             self._add(source.index, named)
             if source.title:
@@ -101,7 +107,7 @@ class NumberedSources:
         if not given.is_numbered:
             del self._by_number[given.index]
             self._by_name[name.casefold()] = number
-        return NamedSource(number, "", entry.title, given.text, pages=given.pages)
+        return NamedSource(number, "", entry.title, given.text, pages=given.pages, is_whole=given.is_whole)
 
     def _add_names(self, entry: ListedSource, number: int) -> None:
         """Let later citations find the entry by its label and its author."""
