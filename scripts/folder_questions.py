@@ -7,6 +7,7 @@
     python scripts/folder_questions.py --folder plain       72 short questions in seven languages, in the words of the files
     python scripts/folder_questions.py --folder long2       80 questions about fourteen files of two or three pages each
     python scripts/folder_questions.py --folder days2       45 questions that state a day or a month
+    python scripts/folder_questions.py --folder prose3      50 questions about ten files of prose: a diary, letters, rules
     python scripts/folder_questions.py --depth deep         the same for deep answers
     python scripts/folder_questions.py --show words         and each answer that is not right
 
@@ -15,6 +16,8 @@
   read. The two rules of decision 110 were chosen by the figures of `long1` and `long2`, and `long3` was asked last.
 - `days1`, `days2`: questions that state a day or a month, about rotas, calendars, logs and diaries. The rules of decision 111
   were written with `days1`. `days2` was asked once, and its answers were not read.
+- `prose1`, `prose2`, `prose3`: questions in other words than the files, which are diaries, minutes, letters, rules and contracts.
+  The rules of decision 113 were written with the first set. The answers to the second one were read, those to the third one not.
 - `tables`: the rules for named rows had been written when these were first asked; what came later has seen them.
 - `rows`: two sets (`set`). The rules for described rows were written with the first one. The second one was asked once; a few
   words were added to their lists after that.
@@ -55,6 +58,9 @@ from shared.config import Settings  # noqa: E402
 
 LETTER = r"[^\W\u2e80-\ud7af]"  # of a script with spaces between words
 FOLDERS = ROOT / "tests" / "quality"
+OF_TEXTS = ("folder", "plain", "long1", "long2", "long3", "prose1", "prose2", "prose3")
+OF_ROWS = ("days1", "days2", "tables", "rows", "limits")
+NAMES = (*OF_TEXTS, *OF_ROWS)
 ALONE = {"limits"}
 Outcome = Literal["right", "wrong", "shown", "refused", "honest", "invented"]
 Encoder = Literal["off", "on"]
@@ -150,7 +156,7 @@ def main() -> None:
     parser.add_argument("--show", choices=tuple(MODES))
     parser.add_argument(
         "--folder",
-        choices=("folder", "long1", "long2", "long3", "days1", "days2", "tables", "rows", "limits", "plain"),
+        choices=NAMES,
         default="folder",
     )
     a = parser.parse_args()
