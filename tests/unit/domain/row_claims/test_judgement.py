@@ -262,6 +262,11 @@ def test_a_long_claim_is_left_to_the_words() -> None:
         ("Ravi works on Monday.", "partial", None),
         ("Ravi is not off on Monday.", "partial", None),
         ("The waiter Omar is off on Tuesday.", "partial", None),
+        ("Ravi has the evening off on Tuesday.", "unsupported", "absent"),
+        ("Amara is off the day after Monday.", "partial", None),
+        ("It is false that Ravi is off on Monday.", "unsupported", "absent"),
+        ("Ravi finishes at 17 on Tuesday after starting at 11.", "partial", None),
+        ("Ravi works in the bar on Monday.", "unsupported", "absent"),
     ],
 )
 def test_a_claim_about_one_of_several_like_columns_is_decided_by_its_cell(

@@ -3,10 +3,12 @@
 `read_blocks` takes the text of a source. The module `sentences` splits the blocks into sentences that can be quoted.
 """
 
+from __future__ import annotations
+
 import itertools
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,7 +36,7 @@ MAX_TERM_LINES = 6  # terms that share one explanation
 MAX_MARKED_LINE_CHARS = 2000  # a longer line is always prose
 
 _ITEM = re.compile(r"(\s*)(?:[-*+•·‣▪]|\(?\d{1,3}[.)]|\(?[a-z]\))\s+(\S.*)")
-_NUMBERED_CLAUSE = re.compile(r"\s*\d{1,2}(?:\.\d{1,2}){1,2}\.?\s+(\S.*)")  # `2.1 The rent is …`
+_CLAUSE_NUMBER = re.compile(r"^ {0,3}(\d{1,2})\.(\d{1,2})\.?[ \t]+(?=[^\W\d_])", re.MULTILINE)  # `2.1 The rent is …`
 _TABLE = re.compile(r"\s*\|.*\||.*\s\|\s.*\s\|\s")
 _TABLE_RULE = re.compile(r"\s*(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)+(?:\|\s*)?$")
 _RULE = re.compile(r"[\s|:+=*_-]{3,}$")
@@ -48,9 +50,11 @@ _LONE_LINK = re.compile(r"\s*\[[^\]]*\]\([^)]*\)\s*$")  # continues the paragrap
 _FRONT_MATTER = re.compile(r"\A---\n(?:[^\n]*\n){0,60}?---\n")
 _DEFINED = re.compile(r"\s*:\s+(\S.*)")  # the explanation of the terms in the lines above
 _RUN_IN = re.compile(
-    r"(\*\*|__)(?P<title>(?:\d{1,3}[.)] )?[^*_.\n]{2,80})(?:\.\1|\1\.)\s+(?=\S)"
+    r"(\*\*)(?P<title>\d{1,3}[.)] [^*_.\n]{2,80})(?:\.\1|\1\.)\s+(?=\S)"
 )  # `**3. Money.** The rent is …`
-_CLAUSE = re.compile(r"(?:§+|art(?:icle|ikel|\.)?|section|clause|abschnitt)\s*\d{1,3}[a-z]?[.):]?\s+", re.IGNORECASE)
+_SECTION_MARK = re.compile(
+    r"(?:§+|art(?:icle|ikel|\.)?|section|clause|abschnitt)\s*\d{1,3}[a-z]?[.):]?\s+", re.IGNORECASE
+)
 _CODE_TERM = re.compile(r"^\s*[-$@]|\w\(|[<_=\[]")
 
 
@@ -72,10 +76,32 @@ class Block:
     entry: str = ""
 
 
-def read_blocks(text: str) -> Iterator[Block]:
-    """Yield the blocks in order, without navigation, link definitions, images and rules."""
+def read_blocks(text: str) -> list[Block]:
+    """Return the blocks in order, without navigation, link definitions, images and rules."""
     text = _FRONT_MATTER.sub("", "\n".join(text.splitlines()))
-    reader = _ProseReader(find_entry_marks(text))
+    marks = find_entry_marks(text)
+    blocks = list(_read_blocks(text, _ProseReader(marks, find_clause_numbers(text))))
+    if marks.are_lines:
+        _end_last_entry(blocks)
+    return blocks
+
+
+def find_clause_numbers(text: str) -> set[tuple[str, str]]:
+    """Return the numbers of clauses, such as 2.1 and 2.2: at least two that follow each other. `2.5 Million` is alone."""
+    numbers = [number.groups() for number in _CLAUSE_NUMBER.finditer(text)]
+    pairs = itertools.pairwise(numbers)
+    follow = [pair for pair in pairs if pair[0][0] == pair[1][0] and int(pair[1][1]) == int(pair[0][1]) + 1]
+    return {(number[0], number[1]) for pair in follow for number in pair}
+
+
+def _end_last_entry(blocks: Sequence[Block]) -> None:
+    """End the last entry of a diary with its first paragraph. What is below may be about something else."""
+    begins = [at for at, block in enumerate(blocks) if block.entry and (not at or blocks[at - 1].entry != block.entry)]
+    for block in blocks[begins[-1] + 1 :] if begins else ():
+        block.entry = ""
+
+
+def _read_blocks(text: str, reader: _ProseReader) -> Iterator[Block]:
     for part in read_outline(text):
         written = text[part.start : part.end]
         if part.kind == "heading":
@@ -102,13 +128,15 @@ def _read_fenced_code(written: str, heading: str) -> Block:
 class _ProseReader:
     """A state machine that joins lines to paragraphs, list items, tables and indented code."""
 
-    def __init__(self, entries: EntryMarks) -> None:
+    def __init__(self, entries: EntryMarks, clauses: Collection[tuple[str, str]]) -> None:
+        """Read a text with these marks of entries, and with clauses of these numbers."""
         self.heading = ""
-        self._entries = entries
+        self._entries, self._clauses = entries, clauses
         self._entry = ""
         self._kind: BlockKind = "paragraph"
         self._lines: list[str] = []
         self._term = ""
+        self._number = ""  # of the list item
         self._blank = True
         self._in_list = False
         self._announced = False  # the last block ended in a colon
@@ -131,6 +159,9 @@ class _ProseReader:
         if kind == "paragraph" and (of_message := find_message_heading(lines)):
             yield self._begin_heading(of_message)
             return
+        if kind == "paragraph" and _is_salutation(lines):
+            yield Block("heading", lines[0].strip(), self.heading)
+            return
         if not lines or _has_nothing_to_quote(kind, lines):
             return
         if kind == "code" and not self._announced and any(map(_is_prose, parts := _split_at_blank_lines(lines))):
@@ -152,7 +183,7 @@ class _ProseReader:
 
     def _read_entries(self, kind: BlockKind, lines: Sequence[str], term: str) -> Iterator[Block]:
         """Yield the text of a paragraph or a list item. Each date at the beginning of a line begins an entry."""
-        entry = self._entry if kind == "paragraph" else ""
+        entry = self._entry
         for date, own in split_entries(lines) if self._entries.are_lines else [("", lines)]:
             entry = date or entry
             text, heading = "\n".join(line.strip() for line in own), self.heading
@@ -189,8 +220,8 @@ class _ProseReader:
             yield from self._take_prose(line)  # the usual case, without further patterns
             return
         line = _QUOTE.sub("", line, count=1)
-        if (clause := _NUMBERED_CLAUSE.match(line)) and self._may_begin_clause(clause[1]):
-            yield from self._begin_clause(clause[1])
+        if self._begins_clause(line):
+            yield from self._begin_clause(line)
             return
         item = _ITEM.match(line)
         if item and self._entries.are_lines and line.lstrip()[0].isdigit() and split_date(line.lstrip()).date:
@@ -211,27 +242,31 @@ class _ProseReader:
         elif item:
             yield from self.close()
             self._kind, self._in_list = "item", True
+            self._number = "".join(filter(str.isdigit, line[: item.start(2)]))
             self._lines.append(item.group(2))
         else:
             yield from self._take_prose(line)
 
-    def _may_begin_clause(self, text: str) -> bool:
-        """Return whether a line with a number such as 2.1 begins a clause. A wrapped sentence may have `2.5 million` there."""
-        is_free = not self._lines or ends_sentence(self._lines[-1]) or self._has_title_only
-        return text[0].isupper() and self._kind in ("paragraph", "item") and is_free
+    def _begins_clause(self, line: str) -> bool:
+        """Return whether a line begins a clause, and not in the middle of a sentence."""
+        number = _CLAUSE_NUMBER.match(line)
+        if number is None or number.groups() not in self._clauses or self._kind not in ("paragraph", "item"):
+            return False
+        return not self._lines or ends_sentence(self._lines[-1]) or self._has_title_only or self._kind == "item"
 
     @property
     def _has_title_only(self) -> bool:
         """True if the text so far is the title of a section with a number: `2. Rent`."""
-        return self._kind == "item" and len(self._lines) == 1 and _reads_like_a_heading(self._lines[0])
+        is_item = self._kind == "item" and len(self._lines) == 1
+        return is_item and bool(self._number) and _reads_like_a_heading(self._lines[0])
 
-    def _begin_clause(self, text: str) -> Iterator[Block]:
+    def _begin_clause(self, line: str) -> Iterator[Block]:
         """Begin a paragraph, below the title of its section if that is right above."""
         if self._has_title_only:
             yield from self.begin_section(self._lines.pop())
         else:
             yield from self.close()
-        self._lines.append(text)
+        self._lines.append(line)
 
     def _take_prose(self, line: str) -> Iterator[Block]:
         if self._kind in ("code", "table"):
@@ -243,7 +278,7 @@ class _ProseReader:
             return
         if self._blank and not line[0].isspace():
             self._in_list = False
-        if line[0].isspace() and self._kind == "paragraph" and [written.isupper() for written in self._lines] == [True]:
+        if line[0].isspace() and self._kind == "paragraph" and len(self._lines) == 1 and self._lines[0].isupper():
             yield from self.begin_section(self._lines.pop())  # a heading of a manual, with its text indented below
         self._lines.append(line)
 
@@ -281,10 +316,10 @@ def _is_navigation(lines: Sequence[str]) -> bool:
 
 
 def _has_nothing_to_quote(kind: BlockKind, lines: Sequence[str]) -> bool:
-    """Return whether lines are a menu, a salutation, or the bars of something that is no table."""
+    """Return whether lines are a menu, or the bars of something that is no table."""
     if kind == "table":
         return not is_table(lines)
-    return kind == "paragraph" and (_is_salutation(lines) or _is_navigation(lines))
+    return kind == "paragraph" and _is_navigation(lines)
 
 
 def _is_salutation(lines: Sequence[str]) -> bool:
@@ -300,7 +335,7 @@ def _begins_with_heading(lines: Sequence[str]) -> bool:
     """
     if len(lines) < 2 or not lines[1][:1].isupper() or not _reads_like_a_heading(lines[0]):
         return False
-    first = _CLAUSE.sub("", lines[0].strip())
+    first = _SECTION_MARK.sub("", lines[0].strip())
     room = max(map(len, lines)) - len(lines[0].rstrip()) - 1
     says_nothing = (
         first[:1].isupper() and first[-1:].isalnum() and not any(map(str.isdecimal, first)) and ":" not in first

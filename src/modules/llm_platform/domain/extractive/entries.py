@@ -24,6 +24,7 @@ _DATE: Final = (
 )
 _DOT: Final = r"(?:\.(?=[:,]| \d{4}))?"  # of a short name; any other full stop ends the date
 _SEPARATOR: Final = re.compile(r"(?:[.:]|\s[-–—]|[–—])(?:\*\*|__)?(?:\s+|\Z)|\s*\Z")
+_DASH: Final = re.compile("[-–—]")
 _MARKS: Final = "*_.: "
 
 
@@ -74,7 +75,7 @@ def find_entry_marks(text: str) -> EntryMarks:
 def split_date(line: str) -> DatedText:
     """Split the date off a line that begins with one, and with a full stop, a colon or a dash after it.
 
-    A date in figures with its year needs none of them: `2026-03-14 Oil changed`.
+    A date in figures with its year needs none of them: `2026-03-14 Oil changed`. A range of dates is not split.
     """
     found = _compile_patterns()[0].match(line[:MAX_DATE_CHARS])
     if found is None:
@@ -83,6 +84,8 @@ def split_date(line: str) -> DatedText:
     if separator is None and not (found["numeric"] and line[found.end() : found.end() + 1].isspace()):
         return DatedText("", line)
     end = separator.end() if separator else found.end()
+    if separator is not None and _DASH.search(separator[0]) and line[end : end + 1].isdigit():
+        return DatedText("", line)  # `4 March – 12 April`
     return DatedText(found[0].strip(_MARKS), line[end:].lstrip())
 
 

@@ -74,7 +74,7 @@ def read_source_blocks(text: str) -> Sequence[Block]:
     empty = [not name and not following.strip("\n") for name, following in ends]
     if sum(empty[::2]) > sum(empty[1::2]):
         text = f"```\n{text}"
-    blocks = list(read_blocks(text))
+    blocks = read_blocks(text)
     if len(blocks) == 1 and blocks[0].kind == "heading":
         blocks[0].kind = "paragraph"  # a bare answer ("Paris") looks like a heading
     return blocks

@@ -1,6 +1,7 @@
 """Claims that name a row and a column: `Ravi is off on Thursday`, beside a table with one column for each day.
 
-Several columns have the same kind of cells, so the words of a cell alone do not tell which column is meant.
+Several columns have the same kind of cells, so the words of a cell alone do not tell which column is meant. A claim is decided
+only if it says nothing else: `Ravi has the evening off on Thursday` and `Ravi is off the day after Monday` are left open.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ from modules.llm_platform.domain.extractive.table_words import is_asked, load_wo
 from modules.llm_platform.domain.extractive.tables import Row
 from modules.llm_platform.domain.row_claims.claim import RowClaim, RowFinding
 from modules.llm_platform.domain.text.negation import count_negators
+from modules.llm_platform.domain.text.sentences import Span
 
-ENDS: Final = 2  # numbers of a range such as `11-17`
-_FIGURES: Final = re.compile(r"\d+(?:[.,:]\d+)?")
+_RANGE: Final = re.compile(
+    r"\b(?:from |between |von |zwischen |de )?(\d{1,2}) ?(?:[-–]| to | and | bis | und | à ) ?(\d{1,2})\b"
+)
+_CELL_RANGE: Final = re.compile(r"(\d{1,2}) ?[-–] ?(\d{1,2})")
 
 
 class _Named(NamedTuple):
-    """The cell of the named row in the named column, by its words, and the columns with cells of the same kind."""
+    """The cell of the named row in the named column, by its text and its words, and the columns with cells of the same kind."""
 
     place: int
     column: int
+    text: str
     words: Row
     alike: frozenset[int]
 
@@ -29,21 +34,17 @@ class _Named(NamedTuple):
 def check_named_column(claim: RowClaim) -> RowFinding | None:
     """Return whether the named cell has the words or the range of numbers that a claim states; None if it states neither."""
     named = _find_named(claim)
-    if named is None or claim.may_ask_else or not claim.is_explained or _has_other_cells(claim, named):
+    if named is None:
         return None
     value = _find_stated_value(claim, named)
     if value is not None:
-        words = [word for word in claim.words if word.word in value]
-        return None if claim.amounts else _compare(named, value == named.words, words[0].start, words[-1].end)
-    amounts = claim.amounts
-    ends = [float(found) for found in _FIGURES.findall(claim.table.rows[named.place][named.column]) if found.isdigit()]
-    if any(one.unit for one in amounts) or len(amounts) != ENDS or len(ends) != ENDS:
+        spans = [word[1:] for word in claim.words if word.word in value]
+        stated = (spans[0][0], spans[-1][1])
+        return _compare(named, value == named.words, stated) if _says_nothing_else(claim, named, [stated]) else None
+    found, cell = _RANGE.search(claim.text), _CELL_RANGE.fullmatch(named.text.strip())
+    if found is None or cell is None or not _says_nothing_else(claim, named, [found.span()]):
         return None
-    return _compare(named, [one.value for one in amounts] == ends, amounts[0].span[0], amounts[-1].span[1])
-
-
-def _compare(named: _Named, is_true: bool, start: int, end: int) -> RowFinding:
-    return RowFinding(is_true, [named.place], named.column, None if is_true else (start, end))
+    return _compare(named, found.groups() == cell.groups(), found.span())
 
 
 def names_empty_cell(claim: RowClaim) -> bool:
@@ -54,6 +55,10 @@ def names_empty_cell(claim: RowClaim) -> bool:
         and load_word_list("lacking").issuperset(named.words)
         and _find_stated_value(claim, named) is None
     )
+
+
+def _compare(named: _Named, is_true: bool, stated: Span) -> RowFinding:
+    return RowFinding(is_true, [named.place], named.column, None if is_true else stated)
 
 
 def _find_named(claim: RowClaim) -> _Named | None:
@@ -70,7 +75,8 @@ def _find_named(claim: RowClaim) -> _Named | None:
     cells = set(claim.table.list_cells(column))
     others = (at for at in range(len(claim.table.columns)) if at not in (column, *naming))
     alike = frozenset(at for at in others if not cells.isdisjoint(claim.table.list_cells(at)))
-    return _Named(place, column, split_cell(claim.table.rows[place][column]), alike) if alike else None
+    text = claim.table.rows[place][column]
+    return _Named(place, column, text, split_cell(text), alike) if alike else None
 
 
 def _find_stated_value(claim: RowClaim, named: _Named) -> Row | None:
@@ -81,8 +87,9 @@ def _find_stated_value(claim: RowClaim, named: _Named) -> Row | None:
     return stated[0] if len(stated) == 1 else None
 
 
-def _has_other_cells(claim: RowClaim, named: _Named) -> bool:
-    """Return whether the claim names a cell of another kind that differs in this row: `the waiter Joanna`."""
-    row = claim.table.rows[named.place]
-    others = (at for at in claim.named_cells if at != named.column and at not in named.alike)
-    return any(split_cell(row[at]) not in claim.named_cells[at] for at in others)
+def _says_nothing_else(claim: RowClaim, named: _Named, stated: list[Span]) -> bool:
+    """Return whether all other words name the row or the column, or join them: "is", "has", "works", "on"."""
+    name = claim.table.names[named.column]
+    joining = load_word_list("joining_cells")
+    rest = [word for word in claim.words if not any(start <= word.start < end for start, end in stated)]
+    return all(word.word in joining or is_asked(word.word, name) for word in rest)

@@ -58,7 +58,7 @@ def find_answering_rows(
         if (decided := decide_by_rows(question, tables)) is not None:
             return decided
     found = find_asked_rows(question, list_tables(candidates), candidates)
-    if found is not None and _has_unknown_name(question, candidates):
+    if found is not None and asks_to_decide(question) and _has_unknown_name(question, candidates):
         return None
     return replace(found, decision="yes") if found is not None and _asks_for_any(question, found.table) else found
 

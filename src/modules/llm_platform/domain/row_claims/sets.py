@@ -24,6 +24,7 @@ from modules.llm_platform.domain.extractive.tables import RowsFound, filter_rows
 from modules.llm_platform.domain.row_claims.beyond_cells import says_only
 from modules.llm_platform.domain.row_claims.claim import Amount, RowClaim, RowFinding, equals
 from modules.llm_platform.domain.row_claims.comparisons import THAN, choose_compared_column, compares_rows
+from modules.llm_platform.domain.row_claims.named_columns import names_empty_cell
 from modules.llm_platform.domain.row_claims.source_tables import HIDDEN, hide
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.negation import count_negators
@@ -247,7 +248,9 @@ def _check_flag(claim: RowClaim, place: int) -> RowFinding | None:
 
 def _check_words(claim: RowClaim, place: int) -> RowFinding | None:
     """Return whether the cell of another row that a claim names is also in this row: `Wanda works as a server`."""
-    if len(claim.named_cells) != 1:
+    if len(claim.named_cells) != 1 or names_empty_cell(
+        claim
+    ):  # `Joanna works in the bar on Monday`, and has Monday off
         return None
     ((column, cells),) = claim.named_cells.items()
     own = split_cell(claim.table.rows[place][column])
