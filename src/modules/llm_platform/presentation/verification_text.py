@@ -41,6 +41,8 @@ STATES: Final[dict[SourceState, str]] = {
 CONTRADICTED: Final = "**✘ contradicted**"
 ABSENT: Final = "**○ not found**"
 MARKS: Final[dict[Finding, str]] = {"contradicts": CONTRADICTED, "absent": ABSENT}
+OTHER_LANGUAGE: Final = "{source} is in another language, so their words were not compared"
+EXCERPT: Final = "only an excerpt of {source} was seen, and it does not have the sentence"
 NOTHING_COMPARED: Final = "No sentence was compared with a page of today"
 MAX_SHOWN_CHARS: Final = 300
 
@@ -109,6 +111,10 @@ def describe_verdict(text: str, sentence: VerifiedSentence, verified: VerifiedTe
         return f"{verdict} by {number}: it has “{found}”, the text “{claimed}”" if found else f"{verdict} by {number}"
     if source is not None and source.state != "read":
         return f"{verdict}: {number} {describe_source_problem(source)}"
+    if sentence.verdict == "unchecked":
+        return (
+            f"{verdict}: {(EXCERPT if citation.checked_against == 'snippet' else OTHER_LANGUAGE).format(source=number)}"
+        )
     return f"{verdict} in {number}" if sentence.finding == "absent" else f"{verdict} by {number}"
 
 

@@ -7,7 +7,7 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.blocks import Block, read_blocks
 from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
-from modules.llm_platform.domain.extractive.dated_rows import find_dated_entry, leave_out_other_days
+from modules.llm_platform.domain.extractive.dated_rows import cut_other_days, find_dated_entry, leave_out_other_days
 from modules.llm_platform.domain.extractive.entries import split_date
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
@@ -190,3 +190,13 @@ def test_the_first_sentence_of_an_entry_is_shown_with_its_date() -> None:
     shown = [one.form.shown for one in read_all("When did the shallots go in?", DIARY)]
     assert shown[-1] == "Sat 18 March: Shallots in, forty of them."
     assert "The wren came back in the evening." not in shown
+
+
+def test_a_text_keeps_the_entries_of_a_day_and_what_is_no_entry() -> None:
+    text = f"{DIARY}\nMembership costs £46 a year.\n"
+    kept = cut_other_days(read_question("What did the wren do on 12 March?", "en"), text, "diary")
+    assert " ".join(kept.split()) == (
+        "# Garden diary 2023 Sun 12 March. Rained all day. Sorted the seed packets. The wren came back in the evening. "
+        "Membership costs £46 a year."
+    )
+    assert cut_other_days(read_question("What did the wren do?", "en"), text, "diary") == text

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.entries import keep_entries
 from modules.llm_platform.domain.extractive.limits import read_limits
 from modules.llm_platform.domain.extractive.quantities import YEARS, Day, find_asked_day, find_day
 from modules.llm_platform.domain.extractive.question import Question, read_question
@@ -93,7 +94,7 @@ def leave_out_other_days(question: Question, candidates: Sequence[Candidate]) ->
         table = Table(rows[0].sentence.columns, [row.sentence.row for row in rows])
         others |= {id(rows[place]) for place in _list_other_days(table, asked.day)}
     for entries in _group_entries(candidates):
-        others |= {id(one) for one in entries if not _is_of_day(one, asked.day)}
+        others |= {id(one) for one in entries if not _is_of_day(one.sentence.entry, asked.day)}
     return [one for one in candidates if id(one) not in others]
 
 
@@ -110,7 +111,9 @@ def find_dated_entry(question: Question, candidates: Sequence[Candidate]) -> lis
     most = max(map(len, known.values()), default=0)
     if most < MIN_KNOWN * len(words):
         return []
-    entries = [[one for one in group if _is_of_day(one, asked.day)] for group in _group_entries(candidates)]
+    entries = [
+        [one for one in group if _is_of_day(one.sentence.entry, asked.day)] for group in _group_entries(candidates)
+    ]
     found = [entry for entry in entries if entry and len(known[entry[0].source.index]) == most]
     if len(found) != 1 or len({one.sentence.entry for one in found[0]}) != 1:
         return []
@@ -126,24 +129,24 @@ def _group_entries(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     return [group for group in by_source.values() if len({one.sentence.entry for one in group}) >= MIN_ENTRIES]
 
 
-def _is_of_day(candidate: Candidate, day: Day) -> bool:
-    """Return whether the entry of a sentence has the day, or a day of the month. A date that cannot be read has none."""
+def _is_of_day(date: str, day: Day) -> bool:
+    """Return whether the date of an entry is the day, or in the month. A date that cannot be read is neither."""
     try:
-        written = find_day(candidate.sentence.entry.casefold())
+        written = find_day(date.casefold())
     except ValueError:
         return False
     return written is not None and _overlaps(written.first, written.last, day)
 
 
 def cut_other_days(question: Question, text: str, title: str) -> str:
-    """Cut the rows that `leave_out_other_days` leaves out from a text with Markdown tables."""
+    """Cut the rows and entries that `leave_out_other_days` leaves out from a text."""
     asked = _read(question)
     if asked is None:
         return text
     spans = (one.spans[place] for one in find_tables(text, title) for place in _list_other_days(one.table, asked.day))
     for start, end in sorted(spans, reverse=True):
         text = text[:start] + text[end + 1 :]
-    return text
+    return keep_entries(text, lambda date: _is_of_day(date, asked.day))
 
 
 def _list_other_days(table: Table, day: Day) -> list[int]:

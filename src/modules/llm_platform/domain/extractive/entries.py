@@ -4,7 +4,7 @@ The date belongs to all sentences of the entry, and alone it says nothing.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -113,3 +113,21 @@ def split_entries(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         may_begin = bool(dated.date) or ends_sentence(line)
     if own:
         yield date, own
+
+
+def keep_entries(text: str, is_kept: Callable[[str], bool]) -> str:
+    """Return a text without the entries whose date is not kept. What is below the last entry stays."""
+    if not find_entry_marks(text).are_lines:
+        return text
+    lines = text.split("\n")
+    dates = [split_date(line.strip().removeprefix("- ")).date for line in lines]
+    last = max(at for at, date in enumerate(dates) if date)
+    kept, is_of_entry_kept = list[str](), True
+    for at, (line, date) in enumerate(zip(lines, dates, strict=True)):
+        if date:
+            is_of_entry_kept = is_kept(date)
+        elif line.startswith("#") or (at > last and not line.strip()):
+            is_of_entry_kept = True
+        if is_of_entry_kept:
+            kept.append(line)
+    return "\n".join(kept)

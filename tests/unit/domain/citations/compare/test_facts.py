@@ -67,3 +67,10 @@ def test_each_rule_finds_its_own_change_and_no_other_rule_does(
     change = changes[rule]
     assert (claim[slice(*change.claimed)], text[slice(*change.found)]) == (claimed, found)
     assert find_change(compared) == change
+
+
+def test_the_same_month_in_another_language_is_no_other_name() -> None:
+    compared = compare("The fort closed in March 1923.", "Das Fort wurde geschlossen, closed in März 1923.")
+    assert find_changed_name(compared) is None
+    other = compare("The fort closed in March 1923.", "Das Fort wurde geschlossen, closed in Linz 1923.")
+    assert find_changed_name(other) is not None

@@ -77,6 +77,14 @@ def test_doubted_sentences_are_printed_with_their_reason(verify: Callable[..., E
     ]
 
 
+def test_a_sentence_in_another_language_than_its_source_says_so(verify: Callable[..., Ended]) -> None:
+    text = f"Der Turm ist sehr alt und steht in der Stadt an einem Fluss [1].\n\n[1] {URL}\n"
+    assert (
+        "  not checked: [1] is in another language, so their words were not compared"
+        in verify(text=text).out.splitlines()
+    )
+
+
 def test_strict_fails_where_a_sentence_is_not_supported(verify: Callable[..., Ended]) -> None:
     """Exit code 1 and one line say so; without such a sentence it is 0."""
     failed = verify("--strict")

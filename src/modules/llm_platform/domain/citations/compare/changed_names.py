@@ -13,6 +13,7 @@ from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import IDENTIFIER
 from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
@@ -90,6 +91,13 @@ def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFact
             and later not in facts.sentence_starts
             and facts.words[name][0].isupper()
             and not is_form_of_any(folded[name], keys)
+            and not _is_same_date(folded[name], keys[position])
         ),
         None,
     )
+
+
+def _is_same_date(one: str, other: str) -> bool:
+    """Return whether two words are names of the same month or weekday, maybe in two languages: `March` and `März`."""
+    dates = load_date_words()
+    return one in dates and dates[one] == dates.get(other)
