@@ -202,7 +202,7 @@ async def test_a_change_of_a_stored_answer_is_delivered(
         monkeypatch.setattr(ResearchJobService, "start", lambda self: None)  # the service above delivers it
         await jobs.report_changes(verified, f"{loopback.url}/hook", owner="me")
         assert await settled(store, "c1") == ("delivered", 2)
-        job = await jobs.verification("c1", owner="me")
+        job = await jobs.get_verification("c1", owner="me")
     message = json.loads(receiver.requests[1].body)
     assert (message["type"], message["data"]["location"]) == ("verification.changed", "/verify/c1")
     assert {name: message["data"][name] for name in ("research_id", "query", "changed", "no_longer_hold")} == {

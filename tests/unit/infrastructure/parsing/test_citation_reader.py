@@ -49,7 +49,7 @@ async def test_the_child_reads_like_the_server(reader: ChildCitationReader) -> N
     assert [(source.index, source.text, source.pages) for source in cited.sources if source.text] == [
         (1, GIVEN[0].text, GIVEN[0].pages)
     ]
-    assert cited.span(0, len(cited.markdown)) == read_citations(TEXT, GIVEN).span(0, len(cited.markdown))
+    assert cited.map_span(0, len(cited.markdown)) == read_citations(TEXT, GIVEN).map_span(0, len(cited.markdown))
 
 
 async def test_a_text_with_too_many_citations_is_refused(reader: ChildCitationReader) -> None:

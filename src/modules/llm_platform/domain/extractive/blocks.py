@@ -53,7 +53,7 @@ _RUN_IN = re.compile(
     r"(\*\*)(?P<title>\d{1,3}[.)] [^*_.\n]{2,80})(?:\.\1|\1\.)\s+(?=\S)"
 )  # `**3. Money.** The rent is …`
 _SECTION_MARK = re.compile(
-    r"(?:§+|art(?:icle|ikel|\.)?|section|clause|abschnitt)\s*\d{1,3}[a-z]?[.):]?\s+", re.IGNORECASE
+    r"\A(?:§{1,2}|art(?:icle|ikel|\.)?|section|clause|abschnitt)\s*\d{1,3}[a-z]?[.):]?\s+", re.IGNORECASE
 )
 _CODE_TERM = re.compile(r"^\s*[-$@]|\w\(|[<_=\[]")
 

@@ -62,7 +62,7 @@ def _compare(named: _Named, is_true: bool, stated: Span) -> RowFinding:
 
 
 def _find_named(claim: RowClaim) -> _Named | None:
-    """Return the cell; None if the claim names no row or two rows, no column or two columns, or has a "not"."""
+    """Return the cell; None if it is empty, and if the claim names no row or several, no column or several, or has a "not"."""
     naming = {row.column for row in claim.named}
     columns = [
         at
@@ -72,11 +72,12 @@ def _find_named(claim: RowClaim) -> _Named | None:
     if len(claim.places) != 1 or len(columns) != 1 or count_negators(claim.folded):
         return None
     (place,), (column,) = claim.places, columns
-    cells = set(claim.table.list_cells(column))
+    cells = set(filter(split_cell, claim.table.list_cells(column)))
     others = (at for at in range(len(claim.table.columns)) if at not in (column, *naming))
     alike = frozenset(at for at in others if not cells.isdisjoint(claim.table.list_cells(at)))
     text = claim.table.rows[place][column]
-    return _Named(place, column, text, split_cell(text), alike) if alike else None
+    words = split_cell(text)
+    return _Named(place, column, text, words, alike) if alike and words else None
 
 
 def _find_stated_value(claim: RowClaim, named: _Named) -> Row | None:
