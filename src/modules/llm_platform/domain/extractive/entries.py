@@ -22,6 +22,9 @@ _DATE: Final = (
     r"|\d{{1,2}}\.\d{{1,2}}\.|\d{{1,2}}(?:\.|st|nd|rd|th|er)? (?:(?:of|de) )?(?:{months})\b{dot}(?:,? (?:de )?\d{{4}})?"
     r"|(?:{months})\b\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?)(?!\d)(?:\*\*|__)?"
 )
+# Few lines of prose have a figure so near to their beginning, so the pattern of a date is seldom tried.
+_DAY: Final = re.compile(r"[^\d\n]{0,24}\d")
+_DATED_LINE: Final = re.compile(r"^(?:(?:[-*+•]|#{1,6}) )?(?P<line>[^\d\n]{0,24}\d[^\n]*)", re.MULTILINE)
 _DOT: Final = r"(?:\.(?=[:,]| \d{4}))?"  # of a short name; any other full stop ends the date
 _SEPARATOR: Final = re.compile(r"(?:[.:]|\s[-–—]|[–—])(?:\*\*|__)?(?:\s+|\Z)|\s*\Z")
 _DASH: Final = re.compile("[-–—]")
@@ -58,16 +61,13 @@ def _add_short_names(names: Iterable[str], letters: Sequence[int]) -> str:
 
 
 @cache
-def _compile_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of a date, and of a line of a text that begins with one, also as a heading or a list item."""
-    date = _compile_date()
-    line = rf"^(?:(?:[-*+•]|#{{1,6}}) )?(?P<line>{date}[^\n]*)"
-    return re.compile(date, re.IGNORECASE), re.compile(line, re.IGNORECASE | re.MULTILINE)
+def _compile_pattern() -> re.Pattern[str]:
+    return re.compile(_compile_date(), re.IGNORECASE)
 
 
 def find_entry_marks(text: str) -> EntryMarks:
     """Return whether a text is a diary: MIN_DATES different dates begin its lines, or are lines of their own."""
-    dated = [one for found in _compile_patterns()[1].finditer(text) if (one := split_date(found["line"])).date]
+    dated = [one for found in _DATED_LINE.finditer(text) if (one := split_date(found["line"])).date]
     lines, headings = {one.date for one in dated if one.text}, {one.date for one in dated if not one.text}
     return EntryMarks(len(lines) >= MIN_DATES, len(headings) >= MIN_DATES)
 
@@ -77,7 +77,7 @@ def split_date(line: str) -> DatedText:
 
     A date in figures with its year needs none of them: `2026-03-14 Oil changed`. A range of dates is not split.
     """
-    found = _compile_patterns()[0].match(line[:MAX_DATE_CHARS])
+    found = _compile_pattern().match(line[:MAX_DATE_CHARS]) if _DAY.match(line) else None
     if found is None:
         return DatedText("", line)
     separator = _SEPARATOR.match(line, found.end())
