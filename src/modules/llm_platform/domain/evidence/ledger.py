@@ -206,7 +206,7 @@ def describe_missing_words(rows: Sequence[ReadRow]) -> str:
 
 
 def pick_queries(rows: Sequence[ReadRow], asked: Collection[str], limit: int) -> list[NamedQuery]:
-    """Return up to `limit` queries, taken from the rows in turn, best first, without equal ones and those in `asked`."""
+    """Return up to `limit` different queries that are not in `asked`, taken from the rows in turn, best first."""
     waiting = [list(read.queries) for read in rows if read.row.state != "answered"]
     picked: dict[str, NamedQuery] = {}
     while any(waiting) and len(picked) < limit:

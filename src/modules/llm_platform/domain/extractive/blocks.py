@@ -252,7 +252,7 @@ class _ProseReader:
         number = _CLAUSE_NUMBER.match(line)
         if number is None or number.groups() not in self._clauses or self._kind not in ("paragraph", "item"):
             return False
-        return not self._lines or ends_sentence(self._lines[-1]) or self._has_title_only or self._kind == "item"
+        return not self._lines or self._kind == "item" or ends_sentence(self._lines[-1])
 
     @property
     def _has_title_only(self) -> bool:

@@ -33,7 +33,6 @@ from modules.llm_platform.domain.text.numbers import ALSO_VERBS, load_date_words
 
 MIN_KNOWN: Final = 0.5  # the share of the words beside the day that the document must have
 MONTH: Final = 99  # what the last day of a month has more than the first one, at most
-MIN_ENTRIES: Final = 3  # dates of a diary
 MAX_ENTRY_SENTENCES: Final = 6
 WHOLE_YEAR: Final = YEARS - 1  # what the last day of a year has more than the first one
 
@@ -121,12 +120,12 @@ def find_dated_entry(question: Question, candidates: Sequence[Candidate]) -> lis
 
 
 def _group_entries(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Return the sentences of dated entries, those of each source together. A source with one date is no diary."""
+    """Return one list for each diary, with the sentences of its entries."""
     by_source: dict[int, list[Candidate]] = {}
     for one in candidates:
         if one.sentence.entry:
             by_source.setdefault(one.rank, []).append(one)
-    return [group for group in by_source.values() if len({one.sentence.entry for one in group}) >= MIN_ENTRIES]
+    return list(by_source.values())
 
 
 def _is_of_day(date: str, day: Day) -> bool:
