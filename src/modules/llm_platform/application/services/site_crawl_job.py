@@ -1,10 +1,11 @@
 """A crawl as a background run: it reads pages and writes no answer."""
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from typing import Final
 
 from modules.llm_platform.application.research.events import Done, Read, ResearchEvent, Started
+from modules.llm_platform.application.research.run import StoreSources
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import CRAWL, ClaimedJob
@@ -13,8 +14,6 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 
 READ: Final = "ok"  # status of a page that was read
 NOT_READ: Final = "page_error"  # status of one that was not, where its error is not known
-
-StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
 
 
 class SiteCrawlJob:

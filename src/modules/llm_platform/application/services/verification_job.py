@@ -1,15 +1,15 @@
 """A verification as a background run: it reads the sources of a text and writes no answer."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from typing import Final
 
 from modules.llm_platform.application.research.events import Done, Failed, Read, ResearchEvent, Started
+from modules.llm_platform.application.research.run import StoreSources
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.verification.events import TextVerified
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import VERIFY, ClaimedJob, ResearchJobDetail
-from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.verification_dtos import (
     VerificationJob,
     VerificationRequest,
@@ -18,8 +18,6 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
 )
 
 SUMMARY: Final = "{unsupported} of {sentences} sentences are not supported by their sources."
-
-StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
 
 
 class VerificationRuns:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Final
 
 from modules.llm_platform.application.research.failed_event import end_with_failed
 from modules.llm_platform.application.research.follow_up import make_owner_key
+from modules.llm_platform.application.research.run import StoreSources
 from modules.llm_platform.application.verification import events
 from modules.llm_platform.application.verification.source_reading import ReadSource
 from modules.llm_platform.application.verification.text_verification import (
@@ -27,7 +28,7 @@ from modules.llm_platform.domain.dtos import verification_dtos as dtos
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
-from modules.llm_platform.domain.dtos.source_dtos import Source, StoredSources
+from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 from modules.llm_platform.domain.exceptions import UNREADABLE_CITATIONS, VerificationError
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -40,8 +41,6 @@ UNREAD_STATES: Final = ("late", "refused", "no_text")  # nothing is known about 
 MAX_STORED_CHARS: Final = 500_000  # all sources of one verified text together
 STORED_S: Final = 3600.0
 NO_ANSWER: Final = "The research run has no answer to verify: wait until it is done"
-
-StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
 
 
 class VerificationService:

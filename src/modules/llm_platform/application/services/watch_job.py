@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from modules.llm_platform.application.research.events import Done, Read, ResearchEvent, Started
-from modules.llm_platform.application.research.run import GivenPages
+from modules.llm_platform.application.research.run import GivenPages, StoreSources
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.domain.concurrency.page_allowance import page_allowance
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
@@ -34,8 +34,6 @@ from shared.exceptions import AppException
 CONCURRENT_READS: Final = 5
 READ_S: Final = 60.0  # limit for all pages of one step
 MAX_WATCHED_CHARS: Final = 50_000  # of each page that is compared
-
-StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
