@@ -27,7 +27,7 @@ from modules.llm_platform.application.services.seal_service import SealService
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_service import VerificationService
-from modules.llm_platform.application.services.watch_job import WatchRuns
+from modules.llm_platform.application.services.watch_job import WatchRunner
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
 from modules.llm_platform.domain.dtos.source_dtos import StoredSources
@@ -240,7 +240,7 @@ class Container(ProviderContainer):
     answer_checks = Singleton(services.build_answer_checks, settings, citation_reader, support_model, metrics)
 
     # Background runs: `wiring/research_jobs.py`. Runs of watched questions are background runs.
-    watch_runs = Singleton(WatchRuns, research, verified_pages, watched_pages)
+    watch_runner = Singleton(WatchRunner, research, verified_pages, watched_pages)
     webhooks = Singleton(research_jobs.build_webhooks, settings, resources, research_job_store)
     research_job_service = Singleton(
         research_jobs.build_research_jobs,
@@ -252,7 +252,7 @@ class Container(ProviderContainer):
         tracer,
         site_crawl,
         verification,
-        watch_runs,
+        watch_runner,
     )
 
     # Watched questions: `wiring/watches.py`.

@@ -6,11 +6,11 @@ from functools import partial
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import JobOptions, JobRunner
 from modules.llm_platform.application.services.research_service import ResearchService
-from modules.llm_platform.application.services.site_crawl_job import SiteCrawlJob
+from modules.llm_platform.application.services.site_crawl_job import SiteCrawlRunner
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
-from modules.llm_platform.application.services.verification_job import VerificationRuns
+from modules.llm_platform.application.services.verification_job import VerificationRunner
 from modules.llm_platform.application.services.verification_service import VerificationService
-from modules.llm_platform.application.services.watch_job import WatchRuns
+from modules.llm_platform.application.services.watch_job import WatchRunner
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.dtos.research_job_dtos import JobKind
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
@@ -46,12 +46,12 @@ def build_research_jobs(
     tracer: ITracer,
     site_crawl: SiteCrawlService,
     verification: VerificationService,
-    watch_runs: WatchRuns,
+    watch_runner: WatchRunner,
 ) -> ResearchJobService:
     options = JobOptions(max_running=settings.MAX_BACKGROUND_RESEARCHES)
     others: Mapping[JobKind, JobRunner] = {
-        "crawl": SiteCrawlJob(site_crawl),
-        "verification": VerificationRuns(verification),
-        "watch": watch_runs,
+        "crawl": SiteCrawlRunner(site_crawl),
+        "verification": VerificationRunner(verification),
+        "watch": watch_runner,
     }
     return resources.closing(ResearchJobService(research, store, webhooks, options, resources.metrics, tracer, others))

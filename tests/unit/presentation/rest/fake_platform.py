@@ -36,10 +36,10 @@ from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.rerank_service import RerankService
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import JobOptions
-from modules.llm_platform.application.services.site_crawl_job import SiteCrawlJob
+from modules.llm_platform.application.services.site_crawl_job import SiteCrawlRunner
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
-from modules.llm_platform.application.services.verification_job import VerificationRuns
+from modules.llm_platform.application.services.verification_job import VerificationRunner
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.watch_notices import WatchNotices
 from modules.llm_platform.application.services.watch_service import WatchService
@@ -348,8 +348,8 @@ def research_jobs_of(services: FakeServices) -> ResearchJobService:
     webhooks = WebhookService(services.jobs, _Service, ())  # type: ignore[arg-type]
     options = JobOptions(lease_s=5.0, poll_s=0.05, flush_s=0.0)
     others: Any = {
-        "crawl": SiteCrawlJob(SiteCrawlService(services.site)),
-        "verification": VerificationRuns(verification_of(services)),
+        "crawl": SiteCrawlRunner(SiteCrawlService(services.site)),
+        "verification": VerificationRunner(verification_of(services)),
     }
     return ResearchJobService(research, services.jobs, webhooks, options, services.metrics, others=others)
 

@@ -78,7 +78,7 @@ class ResearchJobService:
         tracer: ITracer = NO_TRACER,
         others: Mapping[dtos.JobKind, JobRunner] = NO_OTHERS,
     ) -> None:
-        """Create the service. `others` carry out the kinds of runs that research nothing."""
+        """Create the service. `others` has the runner of each kind of run except research."""
         self._research = research
         self._store = store
         self._webhooks = webhooks

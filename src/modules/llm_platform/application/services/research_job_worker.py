@@ -78,7 +78,7 @@ class JobOptions:
 
 
 class JobRunner(Protocol):
-    """Carries out background runs of another kind than research."""
+    """Carries out the background runs of one kind, such as crawls."""
 
     def stream(
         self, job: ClaimedJob, store_sources: StoreSources
@@ -88,7 +88,7 @@ class JobRunner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobTools:
-    """The parts that the attempts at all runs share. `others` carry out the kinds of runs that research nothing."""
+    """What all attempts share. `others` has the runner of each kind of run except research."""
 
     research: ResearchService
     store: IResearchJobStore
@@ -350,8 +350,8 @@ class _Attempt:
 
     def _stream_events(self) -> AsyncGenerator[research_events.ResearchEvent, None]:
         job = self._job
-        if other := self._tools.others.get(job.kind):
-            return other.stream(job, self._store_sources)
+        if runner := self._tools.others.get(job.kind):
+            return runner.stream(job, self._store_sources)
         return self._tools.research.stream(
             job.request,
             request_id=job.id,

@@ -1,4 +1,4 @@
-"""A crawl as a background run: it reads pages and writes no answer."""
+"""Crawl a site as a background run, which reads pages and writes no answer."""
 
 import time
 from collections.abc import AsyncGenerator
@@ -13,11 +13,11 @@ from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawlRequest
 from modules.llm_platform.domain.dtos.source_dtos import Source
 
 READ: Final = "ok"  # status of a page that was read
-NOT_READ: Final = "page_error"  # status of one that was not, where its error is not known
+NOT_READ: Final = "page_error"  # status of an unread page without an error code
 
 
-class SiteCrawlJob:
-    """Crawls a site for a background run: the pages are its sources, and an event tells of each."""
+class SiteCrawlRunner:
+    """Crawls a site for a background run. The pages are the sources of the run, and each page has an event."""
 
     def __init__(self, site_crawl: SiteCrawlService) -> None:
         self._site_crawl = site_crawl

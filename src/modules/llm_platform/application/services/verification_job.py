@@ -1,4 +1,4 @@
-"""A verification as a background run: it reads the sources of a text and writes no answer."""
+"""Verify a text as a background run, which reads the sources of the text and writes no answer."""
 
 from collections.abc import AsyncGenerator
 from typing import Final
@@ -20,14 +20,14 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
 SUMMARY: Final = "{unsupported} of {sentences} sentences are not supported by their sources."
 
 
-class VerificationRuns:
-    """Verifies a text for a background run. `output` of its answer is the verified text."""
+class VerificationRunner:
+    """Verifies a text for a background run. The `output` of its answer is the verified text."""
 
     def __init__(self, verification: VerificationService) -> None:
         self._verification = verification
 
     async def stream(self, job: ClaimedJob, store_sources: StoreSources) -> AsyncGenerator[ResearchEvent, None]:
-        """Yield the events of a research run that a verification has, too. Raises VerificationError."""
+        """Yield the events that a verification shares with a research run. Raises VerificationError."""
         request = VerificationRequest.model_validate(job.client_request[VERIFY])
         async for event in self._verification.stream(
             request, request_id=job.id, owner=job.owner, store_sources=store_sources

@@ -1,6 +1,6 @@
-"""One run of a watched question as a background run: the pages of the earlier runs are read first, and as they are now.
+"""Run a watched question as a background run. It first reads the pages of the earlier runs again, without a cache.
 
-`output` of its answer is the reading: the facts of its ledger, and the texts of their pages.
+The `output` of its answer is the reading: the facts of its ledger, and the texts of their pages.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ class PagesRead:
         )
 
 
-class WatchRuns:
-    """Runs watched questions.
+class WatchRunner:
+    """Carries out background runs of watched questions.
 
-    - `again` reads pages and documents as they are now. It has no cache.
-    - `found` reads the pages that the run itself has read a moment ago. It may have a cache.
+    - `fresh_reader` reads pages and documents as they are now. It has no cache.
+    - `cached_reader` reads the pages that the run itself has read a moment ago. It may have a cache.
     """
 
     def __init__(
         self,
         research: ResearchService,
-        again: IPageReader,
-        found: IPageReader,
+        fresh_reader: IPageReader,
+        cached_reader: IPageReader,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._research = research
-        self._again = again
-        self._found = found
+        self._fresh_reader = fresh_reader
+        self._cached_reader = cached_reader
         self._now = now
 
     async def stream(self, job: ClaimedJob, store_sources: StoreSources) -> AsyncGenerator[ResearchEvent, None]:
@@ -85,7 +85,7 @@ class WatchRuns:
 
         # A report reads `urls` of its request itself, with the readers of reports.
         is_report = job.request.depth == "report"
-        read = await _read_pages(self._again, () if is_report else first.urls)
+        read = await _read_pages(self._fresh_reader, () if is_report else first.urls)
         if first.are_all and read.errors and not read.pages:
             raise next(iter(read.errors.values()))
         given = None if is_report else GivenPages(read.pages, first.are_all)
@@ -111,7 +111,7 @@ class WatchRuns:
         if reads_more:
             known = set(map(canonical_url, read.pages))
             unread = [url for url in dict.fromkeys(fact.url for fact in facts) if canonical_url(url) not in known]
-            read += await _read_pages(self._found, unread[:MAX_READ_AGAIN])
+            read += await _read_pages(self._cached_reader, unread[:MAX_READ_AGAIN])
         reading = WatchReading(
             at=self._now(), language=language, facts=facts, sources=tuple(_list_texts(sources, facts, read.pages))
         )
