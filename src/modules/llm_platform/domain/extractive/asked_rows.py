@@ -1,4 +1,4 @@
-"""Questions that rows of one whole table answer: a limit, the most, a count, a description, a day."""
+"""Answer a question with rows of one whole table: by a limit, a superlative, a count, a description or a day."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -12,12 +12,12 @@ from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_r
 from modules.llm_platform.domain.extractive.tables import RowsFound, Table
 
 
-class RowQuestion(NamedTuple):
+class RowQuestionKind(NamedTuple):
     """A kind of question that rows answer.
 
     - `asks` returns whether a question is of this kind.
-    - `find` returns the rows of a table with all its rows; None if it is not certain which are meant. It also gets the sentences
-      of all sources.
+    - `find` returns the rows that answer; None if it is uncertain which rows are meant. It gets tables with all their rows, and
+      the sentences of all sources.
     - `needs_all_rows` is True if any table may answer, even one that shares no word with the question.
     """
 
@@ -30,12 +30,12 @@ def _find_described(question: Question, tables: Sequence[Table], _candidates: Se
     return find_described_rows(question, tables)
 
 
-LIMITED: Final = RowQuestion(asks_for_limited_rows, find_limited_rows, needs_all_rows=True)
+LIMITED: Final = RowQuestionKind(asks_for_limited_rows, find_limited_rows, needs_all_rows=True)
 KINDS: Final = (
     LIMITED,
-    RowQuestion(asks_to_rank_or_count, find_ranked_rows, needs_all_rows=True),
-    RowQuestion(asks_for_described_rows, _find_described, needs_all_rows=False),
-    RowQuestion(asks_for_dated_rows, find_dated_rows, needs_all_rows=True),
+    RowQuestionKind(asks_to_rank_or_count, find_ranked_rows, needs_all_rows=True),
+    RowQuestionKind(asks_for_described_rows, _find_described, needs_all_rows=False),
+    RowQuestionKind(asks_for_dated_rows, find_dated_rows, needs_all_rows=True),
 )
 
 

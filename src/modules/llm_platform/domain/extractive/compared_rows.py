@@ -1,7 +1,6 @@
-"""Answer a question about the rows of one table: which row has the most, which is the latest, or how many there are.
+"""Find the rows that answer a question about one table: which row has the most, which is the latest, or how many there are.
 
-The answer quotes the rows, so that a reader can see that it is true. If the column or the rows are not certain, there is no
-answer.
+The answer quotes the rows, so that a reader can check it. There is no answer if it is uncertain which column or rows are meant.
 """
 
 import itertools
@@ -54,31 +53,33 @@ from modules.llm_platform.domain.extractive.tables import (
 from modules.llm_platform.domain.text.negation import count_negators
 
 
-class Asked(NamedTuple):
-    """The folded words of a question. `content` lacks function words, and words that compare, such as "most".
+class RankingQuestion(NamedTuple):
+    """A question about the most, the least, the latest or the number of rows.
 
-    `extremes` are the readings of a question about the most or the least, `places` is how many rows it asks for, and
-    `described` are the words that name something else than the rows.
+    - `words` are its folded words. `content` has no function words, and no words that compare, such as "most".
+    - `superlatives` are the interpretations of its superlative; empty without one.
+    - `row_count` is the number of rows that it asks for: 3 for `the three cheapest`.
+    - `described` are the content words that do not name the rows.
     """
 
     words: Sequence[str]
     content: Sequence[str]
-    extremes: Sequence[Superlative]
-    places: int
+    superlatives: Sequence[Superlative]
+    row_count: int
     described: Sequence[str]
 
 
-def read_asked(question: Question) -> Asked:
+def read_ranking_question(question: Question) -> RankingQuestion:
     words = fold_words(question.text)
     per = load_word_list("per")  # `per item` names no row
     left_out = load_word_list("fillers") | load_word_list("choosing") | per
     left_out |= {two for one, two in itertools.pairwise(words) if one in per}
     content = [word for word in list_content(question) if not _is_comparing_word(word) and word not in left_out]
     at = find_superlative(words)
-    extremes = list_readings(words[at:])
-    if extremes and is_of_beginning(words, at, question.language):
-        extremes = [Superlative("earliest", get_measure(BEGINNING), needs_name=True)]
-    return Asked(words, content, extremes, read_places(words), _list_described(words, content, at))
+    superlatives = list_readings(words[at:])
+    if superlatives and is_of_beginning(words, at, question.language):
+        superlatives = [Superlative("earliest", get_measure(BEGINNING), needs_name=True)]
+    return RankingQuestion(words, content, superlatives, read_places(words), _list_described(words, content, at))
 
 
 def _list_described(words: Sequence[str], content: Sequence[str], at: int) -> list[str]:
@@ -91,9 +92,9 @@ def _list_described(words: Sequence[str], content: Sequence[str], at: int) -> li
 
 def asks_to_rank_or_count(question: Question) -> bool:
     """Return whether a question asks for the most, the latest or a number of rows. A question with a "not" does not."""
-    asked = read_asked(question)
+    asked = read_ranking_question(question)
     counts = not load_word_list("counting").isdisjoint(asked.words)
-    return (counts or bool(asked.extremes)) and not count_negators(asked.words)
+    return (counts or bool(asked.superlatives)) and not count_negators(asked.words)
 
 
 def find_ranked_rows(question: Question, tables: Sequence[Table], candidates: Sequence[Candidate]) -> RowsFound | None:
@@ -103,100 +104,106 @@ def find_ranked_rows(question: Question, tables: Sequence[Table], candidates: Se
     """
     if not asks_to_rank_or_count(question):
         return None
-    asked = read_asked(question)
+    asked = read_ranking_question(question)
     nearest = keep_nearest_tables(tables, asked.content)
-    about = [table for table in nearest if _is_about(asked, table, candidates)]
+    about = [table for table in nearest if _is_table_about(asked, table, candidates)]
     found = [rows for table in about if (rows := _find_in_table(table, asked)) is not None]
     # A column that the question names comes before a column that is the only one of its table to be compared.
     found = [rows for rows in found if any(is_asked(name, asked.content) for name in split_cell(rows.column))] or found
     return found[0] if len(found) == 1 else None
 
 
-def _is_about(asked: Asked, table: Table, candidates: Sequence[Candidate]) -> bool:
-    """Return whether a question is about a table, which has a third of its words.
+def _is_table_about(asked: RankingQuestion, table: Table, candidates: Sequence[Candidate]) -> bool:
+    """Return whether the table has at least a third of the question's content words.
 
-    A superlative such as "cheapest" says what is compared. Then the table needs all words that it describes, and only the words
-    for the rows may be others: `Which outing is the cheapest?`
+    A superlative such as "cheapest" says what is compared. With it, the table must have all `described` words. Only the words
+    that name the rows may be missing, as in `Which outing is the cheapest?`
     """
-    is_measured = bool(list_asked_measures(asked.words)) or any(one.measure is not None for one in asked.extremes)
-    if asked.extremes and is_measured:
+    is_measured = bool(list_asked_measures(asked.words)) or any(one.measure is not None for one in asked.superlatives)
+    if asked.superlatives and is_measured:
         is_described = table.count_matches(asked.described) == len(asked.described)
         return is_described and may_name_rows(asked.content, table, candidates)
     known = table.count_matches(asked.content)
     return known > 0 and 3 * known >= len(asked.content)
 
 
-def _find_in_table(table: Table, asked: Asked) -> RowsFound | None:
+def _find_in_table(table: Table, asked: RankingQuestion) -> RowsFound | None:
     named = find_named_places(table, asked.content)
     if len(named) == 1:
         return None  # "last" may be a part of the name of a column, as in `the last service of Anna`
     places = [place for place in filter_rows(table, asked.content) if not named or place in named]
-    if asked.extremes and table.is_in_column_name(asked.words, find_superlative(asked.words)):
+    if asked.superlatives and table.is_in_column_name(asked.words, find_superlative(asked.words)):
         return None
-    if asked.extremes:
+    if asked.superlatives:
         return find_extreme(table, places, asked)
     # The question names a single row, and does not count it: "How many seats does Anna have?"
     is_count = 1 < len(places) < len(table.rows) and len(places) <= MAX_COUNTED
     return RowsFound(table, tuple(places), len(table.rows)) if is_count else None
 
 
-def find_extreme(table: Table, places: Sequence[int], asked: Asked, max_equal: int = MAX_EQUAL) -> RowsFound | None:
+def find_extreme(
+    table: Table, places: Sequence[int], asked: RankingQuestion, max_equal: int = MAX_EQUAL
+) -> RowsFound | None:
     """Return the rows with the most or the least.
 
     Return None if the interpretations of the superlative disagree, or if more than `max_equal` rows tie.
 
     An age comes before a date: the oldest member is not the one who joined first.
     """
-    found = [one for extreme in asked.extremes if (one := _find_reading(table, places, asked, extreme, max_equal))]
+    found = [
+        one
+        for superlative in asked.superlatives
+        if (one := _find_rows_of_superlative(table, places, asked, superlative, max_equal))
+    ]
     of_numbers = [one for one in found if one.extreme in ("highest", "lowest")]
     agree = len({one.places for one in of_numbers or found}) == 1
     return (of_numbers or found)[0] if agree else None
 
 
-def _find_reading(
-    table: Table, places: Sequence[int], asked: Asked, extreme: Superlative, max_equal: int
+def _find_rows_of_superlative(
+    table: Table, places: Sequence[int], asked: RankingQuestion, superlative: Superlative, max_equal: int
 ) -> RowsFound | None:
-    columns = _read_columns(table, extreme)
-    column = _choose_column(table, columns, asked, extreme)
+    columns = _list_comparable_columns(table, superlative)
+    column = _choose_column(table, columns, asked, superlative)
     if column is None:
         return None
     values = columns[column].values
     known = [(value, place) for place in places if (value := values[place]) is not None]
-    best = sorted({value for value, _ in known}, reverse=extreme.kind in ("highest", "latest"))[: asked.places]
+    best = sorted({value for value, _ in known}, reverse=superlative.kind in ("highest", "latest"))[: asked.row_count]
     found = tuple(place for value, place in known if value in best)
-    if not found or len(found) > max(max_equal, asked.places):
+    if not found or len(found) > max(max_equal, asked.row_count):
         return None
-    return RowsFound(table, found, len(places), extreme.kind, table.columns[column])
+    return RowsFound(table, found, len(places), superlative.kind, table.columns[column])
 
 
-def _read_columns(table: Table, extreme: Superlative) -> dict[int, Column]:
-    columns = table.dates if extreme.is_of_dates else table.quantities
+def _list_comparable_columns(table: Table, superlative: Superlative) -> dict[int, Column]:
+    columns = table.dates if superlative.is_of_dates else table.quantities
     return {at: column for at, column in columns.items() if at}
 
 
-def _choose_column(table: Table, columns: Columns, asked: Asked, extreme: Superlative) -> int | None:
+def _choose_column(table: Table, columns: Columns, asked: RankingQuestion, superlative: Superlative) -> int | None:
     """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one."""
     sought = list_asked_measures(asked.words)
-    if extreme.measure is not None and not extreme.is_of_dates:
-        if _names_other_column(table, columns, asked, extreme.measure):
+    if superlative.measure is not None and not superlative.is_of_dates:
+        if _names_other_column(table, columns, asked, superlative.measure):
             return None
-        columns = keep_measuring(table.columns, columns, extreme.measure, asked.words)
-    if extreme.is_of_dates:
-        sought = [extreme.measure or get_measure(DATE)]
+        columns = keep_measuring(table.columns, columns, superlative.measure, asked.words)
+    if superlative.is_of_dates:
+        sought = [superlative.measure or get_measure(DATE)]
     left, is_said = list_nearest_columns(table.columns, columns, asked.words, sought)
-    if len(left) > 1 and extreme.measure is not None:
+    if len(left) > 1 and superlative.measure is not None:
         left, is_said = list_nearest_columns(
-            table.columns, {at: columns[at] for at in left}, asked.words, [extreme.measure]
+            table.columns, {at: columns[at] for at in left}, asked.words, [superlative.measure]
         )
     if len(left) == 1 and has_rival(table, left[0], asked.words, sought):
         return None
-    if extreme.needs_name:
+    if superlative.needs_name:
         return left[0] if len(left) == 1 and is_said else None
-    is_certain = is_said or extreme.measure is not None or extreme.is_of_dates or not sought
+    is_certain = is_said or superlative.measure is not None or superlative.is_of_dates or not sought
     return left[0] if len(left) == 1 and is_certain else None
 
 
-def _names_other_column(table: Table, columns: Columns, asked: Asked, measure: Measure) -> bool:
+def _names_other_column(table: Table, columns: Columns, asked: RankingQuestion, measure: Measure) -> bool:
     """Return whether the word after the superlative names only columns of other measures: `the shortest range` is not a time."""
     at = find_superlative(asked.words)
     named = [one for one in columns if any(is_asked(word, asked.words[at + 1 : at + 2]) for word in table.names[one])]

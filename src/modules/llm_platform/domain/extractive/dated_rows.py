@@ -1,8 +1,8 @@
-"""Rows of a table, and entries of a diary, that have the day or the month of a question: `Who opens the café on 4 June?`
+"""Find the table rows and diary entries for the day or the month of a question: `Who opens the café on 4 June?`
 
-The answer is all rows of that day or, if its other words name some of these, the rows that have most of them. Only the document
-that contains most words of the question can answer: if it lacks the day, rows of the day in other documents are about something
-else.
+The answer has all rows of that day. If some of these rows have other words of the question too, it has the rows with the most
+of these words. Only the document with the most words of the question can answer. If that document lacks the day, rows of the day
+in other documents are about something else.
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ MAX_ENTRY_SENTENCES: Final = 6
 WHOLE_YEAR: Final = YEARS - 1  # what the last day of a year has more than the first one
 
 
-class _Asked(NamedTuple):
-    """The day or month of a question, and its other words, which a document may contain."""
+class _DateQuestion(NamedTuple):
+    """A question about a day or a month: the date, and the other words that name something."""
 
     day: Day
     words: Sequence[str]
 
 
-class _Found(NamedTuple):
-    """The rows of a table that have the day.
+class _DatedRows(NamedTuple):
+    """The rows of a table for the day of a question.
 
-    `fit` is how many of the words the rows and columns have, and whether the rows have the day itself and no longer period.
-    `names_others` is True if a word names rows of other days.
+    - `fit` ranks tables: by the number of the question's words in the rows and column names, then by whether the rows have the
+      day itself instead of a longer period.
+    - `names_others` is True if a word of the question names rows of other days.
     """
 
     table: Table
@@ -59,7 +60,7 @@ class _Found(NamedTuple):
 
 def asks_for_dated_rows(question: Question) -> bool:
     """Return whether a question states one day or month, without a limit such as "before", a superlative or a "not"."""
-    return _read(question) is not None
+    return _read_date_question(question) is not None
 
 
 def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Sequence[Candidate]) -> RowsFound | None:
@@ -67,7 +68,7 @@ def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Seq
 
     `tables` have all their rows, and `candidates` are the sentences of all sources.
     """
-    asked = _read(question)
+    asked = _read_date_question(question)
     if asked is None:
         return None
     known = _list_known_words(asked.words, candidates)
@@ -85,7 +86,7 @@ def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Seq
 
 def leave_out_other_days(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Leave out the rows of days that the question does not ask about: all rows, if a diary lacks the day."""
-    asked = _read(question)
+    asked = _read_date_question(question)
     if asked is None:
         return list(candidates)
     others: set[int] = set()
@@ -102,7 +103,7 @@ def find_dated_entry(question: Question, candidates: Sequence[Candidate]) -> lis
 
     They are empty if it is not certain which entry is meant. `candidates` are the sentences of all sources.
     """
-    asked = _read(question)
+    asked = _read_date_question(question)
     if asked is None or asked.day.first != asked.day.last:
         return []
     words = [word for word in asked.words if word not in load_word_list("of_diaries")]
@@ -139,7 +140,7 @@ def _is_of_day(date: str, day: Day) -> bool:
 
 def cut_other_days(question: Question, text: str, title: str) -> str:
     """Cut the rows and entries that `leave_out_other_days` leaves out from a text."""
-    asked = _read(question)
+    asked = _read_date_question(question)
     if asked is None:
         return text
     spans = (one.spans[place] for one in find_tables(text, title) for place in _list_other_days(one.table, asked.day))
@@ -175,7 +176,7 @@ def list_rows_of_day(table: Table, day: Day) -> tuple[list[int], Column | None]:
     return (by_column[found[0]], table.dates[found[0]]) if len(found) == 1 else ([], None)
 
 
-def _read(question: Question) -> _Asked | None:
+def _read_date_question(question: Question) -> _DateQuestion | None:
     text = question.text.casefold()
     folded = fold_words(text)
     day = find_asked_day(text, month_first=question.language == DEFAULT_LANGUAGE)
@@ -188,7 +189,7 @@ def _read(question: Question) -> _Asked | None:
         *map(load_word_list, ("choosing", "persons", "listing", "fillers", "counting", "asking_else")),
     )
     rest = read_question(f"{text[: day.start]} {text[day.end :]}", question.language)
-    return _Asked(day, [term.word for term in rest.terms if term.word not in left_out])
+    return _DateQuestion(day, [term.word for term in rest.terms if term.word not in left_out])
 
 
 def _is_verb(text: str, day: Day, written: str) -> bool:
@@ -208,7 +209,7 @@ def _list_known_words(words: Sequence[str], candidates: Sequence[Candidate]) -> 
     return {source: found.intersection(words) for source, found in known.items()}
 
 
-def _find_in_table(table: Table, asked: _Asked) -> _Found | None:
+def _find_in_table(table: Table, asked: _DateQuestion) -> _DatedRows | None:
     places, column = list_rows_of_day(table, asked.day)
     if column is None:
         return None
@@ -218,7 +219,7 @@ def _find_in_table(table: Table, asked: _Asked) -> _Found | None:
     others = [word for word in asked.words if word not in known and not table.is_in_title(word)]
     kept = [place for place, words in zip(places, of_rows, strict=True) if len(words) == max(map(len, of_rows))]
     is_exact = all(column.values[place] == column.ends[place] for place in kept)
-    return _Found(table, kept, (len(known), is_exact), any(_begins_cell(table, word) for word in others))
+    return _DatedRows(table, kept, (len(known), is_exact), any(_begins_cell(table, word) for word in others))
 
 
 def _overlaps(first: float | None, last: float | None, day: Day) -> bool:

@@ -1,6 +1,6 @@
-"""Rows of a table whose value is within a limit that the question states: `Which rooms seat more than 20?`
+"""Find the rows whose value is within a limit that the question states: `Which rooms seat more than 20?`
 
-The answer is all rows within the limit, and how many of the table they are. If the column is not certain, there is no answer.
+The answer has all rows within the limit, and the number of rows of the table. There is no answer if the column is uncertain.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ from modules.llm_platform.domain.extractive.tables import (
 from modules.llm_platform.domain.text.negation import count_negators
 
 
-class AskedLimit(NamedTuple):
-    """A limit. `words` are the folded words of the question beside the limit, and `content` are the words that name something."""
+class LimitQuestion(NamedTuple):
+    """A limit, the folded `words` of the question outside the limit, and those of them that name something (`content`)."""
 
     limit: Limit
     words: Sequence[str]
@@ -36,7 +36,7 @@ class AskedLimit(NamedTuple):
 
 def asks_for_limited_rows(question: Question) -> bool:
     """Return whether a question asks which rows are within a limit, or how many."""
-    return bool(_list_readings(question))
+    return bool(_list_limit_questions(question))
 
 
 def find_limited_rows(question: Question, tables: Sequence[Table], candidates: Sequence[Candidate]) -> RowsFound | None:
@@ -44,22 +44,22 @@ def find_limited_rows(question: Question, tables: Sequence[Table], candidates: S
 
     `tables` have all their rows, and `candidates` are the sentences of all sources.
     """
-    for asked in _list_readings(question):
+    for asked in _list_limit_questions(question):
         if read_limits(asked.limit.rest):
             return None  # `over 14 kg and under £1000`
         nearest = keep_nearest_tables(tables, asked.content)
         about = [table for table in nearest if may_name_rows(asked.content, table, candidates)]
-        found = [rows for table in about if (rows := _find_in_table(table, asked)) is not None]
+        found = [rows for table in about if (rows := _find_rows_within(table, asked)) is not None]
         if found:
             return found[0] if len(found) == 1 else None
     return None
 
 
-def _list_readings(question: Question) -> list[AskedLimit]:
+def _list_limit_questions(question: Question) -> list[LimitQuestion]:
     words = fold_words(question.text)
     if not words or not _asks_for_rows(words):
         return []
-    readings = (read_asked_limit(limit, question.language) for limit in read_limits(question.text))
+    readings = (read_limit_question(limit, question.language) for limit in read_limits(question.text))
     return [asked for asked in readings if not count_negators(asked.words)]  # `no more than` is a part of the limit
 
 
@@ -71,16 +71,16 @@ def _asks_for_rows(words: Sequence[str]) -> bool:
     return counts or not (asks_else or is_yes_or_no)
 
 
-def read_asked_limit(limit: Limit, language: str) -> AskedLimit:
+def read_limit_question(limit: Limit, language: str) -> LimitQuestion:
     left_out = frozenset().union(
         *map(load_word_list, ("choosing", "persons", "listing", "fillers", "counting", "asking_else", "next"))
     )
     words = fold_words(limit.rest)
     content = [word for word in list_content(read_question(limit.rest, language)) if word not in left_out]
-    return AskedLimit(limit, words, [word for word in content if not is_measuring_word(word)])
+    return LimitQuestion(limit, words, [word for word in content if not is_measuring_word(word)])
 
 
-def _find_in_table(table: Table, asked: AskedLimit) -> RowsFound | None:
+def _find_rows_within(table: Table, asked: LimitQuestion) -> RowsFound | None:
     if len(find_named_places(table, asked.content)) == 1:
         return None  # the question is about this row
     columns = read_columns(table, asked.limit)
@@ -95,7 +95,7 @@ def _find_in_table(table: Table, asked: AskedLimit) -> RowsFound | None:
     return RowsFound(table, kept, len(table.rows)) if 0 < len(kept) <= MAX_COUNTED else None
 
 
-def _asks_for_next(asked: AskedLimit) -> bool:
+def _asks_for_next(asked: LimitQuestion) -> bool:
     """Return whether only the first row after a day is asked for: `the next rehearsal after 14 March`."""
     limit = asked.limit
     return limit.unit is None and limit.high is None and not load_word_list("next").isdisjoint(asked.words)
@@ -138,12 +138,14 @@ def _divides(column: Column, limit: Limit) -> bool:
 
 
 def choose_column(
-    table: Table, columns: Columns, asked: AskedLimit, *, is_of_person: bool = False, must_divide: bool = True
+    table: Table, columns: Columns, asked: LimitQuestion, *, is_of_person: bool = False, must_divide: bool = True
 ) -> int | None:
-    """Return the column that the limit is about. A bare number of a person, or of all rows, is an age: `Who is under 18?`
+    """Return the column that the limit is about; None if it is uncertain.
 
-    The name of a column says so, or what the question measures. A unit or a date does if there is one such column that divides
-    the rows, if it `must_divide` them: a limit that holds for all of them or for none is seldom asked about.
+    - The column is named in the question, or holds what the question measures.
+    - A number without a unit that is about persons, or about all rows, is an age: `Who is under 18?`
+    - A unit or a date alone decides if only one column has it. With `must_divide`, some rows of that column must be within the
+      limit and some beyond it, because a question seldom asks for all rows or for none.
     """
     limit, sought = asked.limit, list_asked_measures(asked.words, asked.limit.noun)
     if limit.measure is not None:

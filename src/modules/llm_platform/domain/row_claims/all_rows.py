@@ -5,7 +5,12 @@ from typing import Final
 
 from modules.llm_platform.domain.extractive.limits import Limit, read_limits
 from modules.llm_platform.domain.extractive.measures import Direction
-from modules.llm_platform.domain.extractive.row_limits import choose_column, list_within, read_asked_limit, read_columns
+from modules.llm_platform.domain.extractive.row_limits import (
+    choose_column,
+    list_within,
+    read_columns,
+    read_limit_question,
+)
 from modules.llm_platform.domain.extractive.superlatives import EXTREME_OF
 from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list
 from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, Decision, RowsFound, filter_rows
@@ -33,7 +38,7 @@ def decide_all_rows(claim: RowClaim) -> RowsFound | None:
 
 
 def _decide_limit(claim: RowClaim, limit: Limit) -> RowsFound | None:
-    asked, table = read_asked_limit(limit, claim.language), claim.table
+    asked, table = read_limit_question(limit, claim.language), claim.table
     columns = read_columns(table, limit)
     column = None if count_negators(asked.words) else choose_column(table, columns, asked, must_divide=False)
     if column is None:

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.limits import read_limits
 from modules.llm_platform.domain.extractive.measures import Direction, list_comparisons
 from modules.llm_platform.domain.extractive.question import Question
-from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, read_asked_limit
+from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, read_limit_question
 from modules.llm_platform.domain.extractive.superlatives import EXTREME_OF, list_readings, read_places
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import add_word_parts, fold_words, load_word_list
@@ -82,7 +82,7 @@ def _asks_for_any(question: Question, table: Table) -> bool:
     `Is there a red plant over 1.5 m?` is not decided if the table has no colour.
     """
     words = fold_words(question.text)
-    limits = [read_asked_limit(limit, question.language) for limit in read_limits(question.text)]
+    limits = [read_limit_question(limit, question.language) for limit in read_limits(question.text)]
     is_known = all(table.count_matches(limit.content) == len(limit.content) for limit in limits)
     is_of_any = is_known and load_word_list("every").isdisjoint(words)
     return is_of_any and _asks_yes_or_no(question, words) and asks_for_limited_rows(question)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from modules.llm_platform.domain.extractive.asked_rows import find_asked_rows
-from modules.llm_platform.domain.extractive.compared_rows import find_extreme, read_asked
+from modules.llm_platform.domain.extractive.compared_rows import find_extreme, read_ranking_question
 from modules.llm_platform.domain.extractive.limits import OF_DATES, OF_QUANTITIES, Limit, load_phrases, read_limits
 from modules.llm_platform.domain.extractive.quantities import YEARS, find_unit
 from modules.llm_platform.domain.extractive.question import Question, read_question
@@ -14,8 +14,8 @@ from modules.llm_platform.domain.extractive.row_limits import (
     asks_for_limited_rows,
     choose_column,
     list_within,
-    read_asked_limit,
     read_columns,
+    read_limit_question,
 )
 from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_values import Column
@@ -46,7 +46,7 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
     if not claim.named or not claim.is_of_one_kind:
         return None
     for limit in read_limits(claim.text):
-        asked = read_asked_limit(limit, claim.language)
+        asked = read_limit_question(limit, claim.language)
         if count_negators(asked.words) or read_limits(limit.rest):
             continue
         asked = asked._replace(words=claim.folded, content=[word for word in asked.content if word in claim.content])
@@ -124,7 +124,7 @@ def check_extreme(claim: RowClaim) -> RowFinding | None:
     """Return whether the rows or the value that a claim names are the most or the least."""
     if not _is_extreme(claim) or not claim.is_explained or not claim.is_of_one_kind:
         return None
-    asked = read_asked(_read(claim, ""))
+    asked = read_ranking_question(_read(claim, ""))
     known = [word for word in asked.content if word in claim.content and claim.table.count_matches([word])]
     asked, places = asked._replace(content=known), filter_rows(claim.table, known)
     found = find_extreme(claim.table, places, asked, len(claim.table.rows))
