@@ -15,26 +15,26 @@ Columns = Mapping[int, Column]
 def list_nearest_columns(
     names: Sequence[str], columns: Columns, words: Sequence[str], sought: Sequence[Measure]
 ) -> tuple[list[int], bool]:
-    """Return the columns that a question may compare, and whether anything in the question points to them.
+    """Return the columns that fit a question best, and whether the question has a hint at them.
 
-    A column whose whole name is in the question comes before a column with a part of its name there. Among these, or among all
-    columns, those that measure what is sought come first: by a word of their name, then by their unit.
+    A column whose whole name is in the question fits better than one with a part of its name there. Among these columns, or
+    among all if there are none, those that hold a `sought` measure fit best: by a word of their name, then by their unit.
     """
-    left, is_said = list(columns), False
+    left, has_hint = list(columns), False
     split = {at: split_cell(names[at]) for at in columns}
     named = [at for at in columns if any(is_asked(word, words) or is_related(word, words) for word in split[at])]
     in_full = [at for at in named if all(is_asked(word, words) for word in split[at])]
     of_name = [at for at in columns if any(not one.heads.isdisjoint(split[at]) for one in sought)]
-    measured = [at for at in columns if any(measures(one, names[at], columns[at]) for one in sought)]
+    measured = [at for at in columns if any(holds_measure(one, names[at], columns[at]) for one in sought)]
     for nearer in (in_full, named, of_name, measured):
         if kept := [at for at in left if at in nearer]:
-            left, is_said = kept, True
-    return left, is_said
+            left, has_hint = kept, True
+    return left, has_hint
 
 
-def keep_measuring(names: Sequence[str], columns: Columns, measure: Measure, words: Sequence[str]) -> Columns:
+def keep_columns_of_measure(names: Sequence[str], columns: Columns, measure: Measure, words: Sequence[str]) -> Columns:
     """Return the columns that hold the measure; otherwise the columns that the question names and whose unit can express it."""
-    measuring = {at: one for at, one in columns.items() if measures(measure, names[at], one)}
+    measuring = {at: one for at, one in columns.items() if holds_measure(measure, names[at], one)}
     possible = {at: one for at, one in columns.items() if one.unit in measure.units_if_named}
     return measuring or {
         at: one for at, one in possible.items() if any(is_asked(word, words) for word in split_cell(names[at]))
@@ -46,8 +46,8 @@ def is_time_of_day(name: str) -> bool:
     return not load_word_list("clock").isdisjoint(split_cell(name))
 
 
-def has_rival(table: Table, chosen: int, words: Sequence[str], sought: Sequence[Measure]) -> bool:
-    """Return whether the words fit a column better that cannot be compared: a warranty of `2 years` and `18 months`."""
+def has_better_column(table: Table, chosen: int, words: Sequence[str], sought: Sequence[Measure]) -> bool:
+    """Return whether the words fit a column better whose cells cannot be compared: a warranty of `2 years` and `18 months`."""
 
     def is_meant(column: int) -> bool:
         name = table.names[column]
@@ -56,8 +56,8 @@ def has_rival(table: Table, chosen: int, words: Sequence[str], sought: Sequence[
     return not is_meant(chosen) and any(map(is_meant, table.unreadable))
 
 
-def measures(measure: Measure, name: str, column: Column) -> bool:
-    """Return whether a column holds a measure, according to its name or its unit. A time of day is not a duration."""
+def holds_measure(measure: Measure, name: str, column: Column) -> bool:
+    """Return whether a column holds a measure, by its name or its unit. A time of day is not a duration."""
     if measure.name == DURATION and is_time_of_day(name):
         return False
     return not measure.heads.isdisjoint(split_cell(name)) or column.unit in measure.units

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.compared_columns import (
     Columns,
-    has_rival,
-    keep_measuring,
+    has_better_column,
+    holds_measure,
+    keep_columns_of_measure,
     list_nearest_columns,
-    measures,
 )
 from modules.llm_platform.domain.extractive.measures import (
     BEGINNING,
@@ -28,9 +28,9 @@ from modules.llm_platform.domain.extractive.superlatives import (
     EXTREMES,
     Superlative,
     find_superlative,
-    is_of_beginning,
-    list_readings,
-    read_places,
+    list_interpretations,
+    means_earliest_start,
+    read_row_count,
 )
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import (
@@ -76,10 +76,10 @@ def read_ranking_question(question: Question) -> RankingQuestion:
     left_out |= {two for one, two in itertools.pairwise(words) if one in per}
     content = [word for word in list_content(question) if not _is_comparing_word(word) and word not in left_out]
     at = find_superlative(words)
-    superlatives = list_readings(words[at:])
-    if superlatives and is_of_beginning(words, at, question.language):
+    superlatives = list_interpretations(words[at:])
+    if superlatives and means_earliest_start(words, at, question.language):
         superlatives = [Superlative("earliest", get_measure(BEGINNING), needs_name=True)]
-    return RankingQuestion(words, content, superlatives, read_places(words), _list_described(words, content, at))
+    return RankingQuestion(words, content, superlatives, read_row_count(words), _list_described(words, content, at))
 
 
 def _list_described(words: Sequence[str], content: Sequence[str], at: int) -> list[str]:
@@ -187,27 +187,27 @@ def _choose_column(table: Table, columns: Columns, asked: RankingQuestion, super
     if superlative.measure is not None and not superlative.is_of_dates:
         if _names_other_column(table, columns, asked, superlative.measure):
             return None
-        columns = keep_measuring(table.columns, columns, superlative.measure, asked.words)
+        columns = keep_columns_of_measure(table.columns, columns, superlative.measure, asked.words)
     if superlative.is_of_dates:
         sought = [superlative.measure or get_measure(DATE)]
-    left, is_said = list_nearest_columns(table.columns, columns, asked.words, sought)
+    left, has_hint = list_nearest_columns(table.columns, columns, asked.words, sought)
     if len(left) > 1 and superlative.measure is not None:
-        left, is_said = list_nearest_columns(
+        left, has_hint = list_nearest_columns(
             table.columns, {at: columns[at] for at in left}, asked.words, [superlative.measure]
         )
-    if len(left) == 1 and has_rival(table, left[0], asked.words, sought):
+    if len(left) == 1 and has_better_column(table, left[0], asked.words, sought):
         return None
     if superlative.needs_name:
-        return left[0] if len(left) == 1 and is_said else None
-    is_certain = is_said or superlative.measure is not None or superlative.is_of_dates or not sought
+        return left[0] if len(left) == 1 and has_hint else None
+    is_certain = has_hint or superlative.measure is not None or superlative.is_of_dates or not sought
     return left[0] if len(left) == 1 and is_certain else None
 
 
 def _names_other_column(table: Table, columns: Columns, asked: RankingQuestion, measure: Measure) -> bool:
-    """Return whether the word after the superlative names only columns of other measures: `the shortest range` is not a time."""
+    """Return whether the word after the superlative only names columns of other measures: `the shortest range` is not a time."""
     at = find_superlative(asked.words)
     named = [one for one in columns if any(is_asked(word, asked.words[at + 1 : at + 2]) for word in table.names[one])]
-    return bool(named) and not any(measures(measure, table.columns[one], columns[one]) for one in named)
+    return bool(named) and not any(holds_measure(measure, table.columns[one], columns[one]) for one in named)
 
 
 def _is_comparing_word(word: str) -> bool:

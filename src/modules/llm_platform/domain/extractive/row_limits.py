@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.compared_columns import Columns, has_rival, list_nearest_columns, measures
+from modules.llm_platform.domain.extractive.compared_columns import (
+    Columns,
+    has_better_column,
+    holds_measure,
+    list_nearest_columns,
+)
 from modules.llm_platform.domain.extractive.limits import Limit, read_limits
 from modules.llm_platform.domain.extractive.measures import AGE, get_measure, is_measuring_word, list_asked_measures
 from modules.llm_platform.domain.extractive.quantities import AGE_UNIT, YEARS
@@ -149,15 +154,15 @@ def choose_column(
     """
     limit, sought = asked.limit, list_asked_measures(asked.words, asked.limit.noun)
     if limit.measure is not None:
-        columns = {at: one for at, one in columns.items() if measures(limit.measure, table.columns[at], one)}
+        columns = {at: one for at, one in columns.items() if holds_measure(limit.measure, table.columns[at], one)}
     named = [word for word in asked.content if not table.is_in_title(word)]
     is_of_person = is_of_person or bool(asked.content) or not load_word_list("persons").isdisjoint(asked.words)
     if not sought and not named and not limit.unit and is_of_person:
         sought = [get_measure(AGE)]
-    left, is_said = list_nearest_columns(table.columns, columns, asked.words, sought)
-    if len(left) > 1 or (must_divide and not is_said):
+    left, has_hint = list_nearest_columns(table.columns, columns, asked.words, sought)
+    if len(left) > 1 or (must_divide and not has_hint):
         left = [at for at in left if _divides(columns[at], limit)]
-    is_certain = is_said or limit.unit != "" or limit.measure is not None
-    if len(left) != 1 or not is_certain or has_rival(table, left[0], asked.words, sought):
+    is_certain = has_hint or limit.unit != "" or limit.measure is not None
+    if len(left) != 1 or not is_certain or has_better_column(table, left[0], asked.words, sought):
         return None
     return left[0]

@@ -1,4 +1,4 @@
-"""Superlatives of a question: `the cheapest`, `least expensive`, `the three oldest`, and what each may compare."""
+"""Read the superlatives of a question, such as `the cheapest`, `least expensive` and `the three oldest`."""
 
 import itertools
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ from modules.llm_platform.domain.text.numbers import load_number_words
 
 Extreme = Literal["highest", "lowest", "latest", "earliest"]
 EXTREMES: Final[tuple[Extreme, ...]] = ("latest", "earliest", "lowest", "highest")
-EXTREME_OF: Final[dict[tuple[Direction, bool], Extreme]] = {  # by whether the values are dates
+EXTREMES_BY_DIRECTION: Final[dict[tuple[Direction, bool], Extreme]] = {  # the second key is True for dates
     ("more", False): "highest",
     ("less", False): "lowest",
     ("more", True): "latest",
     ("less", True): "earliest",
 }
 BOUNDS: Final = frozenset(("at least", "at most"))
-MAX_PLACES: Final = 4  # rows of the best ones that are asked for
+MAX_ROW_COUNT: Final = 4  # of `the four cheapest`
 
 
 class Superlative(NamedTuple):
-    """The most or the least of something: of dates, of a measure, or of a column that the question names.
+    """An interpretation of a superlative: the most or the least of a measure, of dates, or of a column that the question names.
 
-    `needs_name` is True if only a column is meant that the question names: `the largest quantity`.
+    `needs_name` is True if it only applies to a column that the question names: `the largest quantity`.
     """
 
     kind: Extreme
@@ -51,10 +51,10 @@ def find_superlative(words: Sequence[str]) -> int:
     return next((at for at in places if " ".join(words[at - 1 : at + 1]) not in BOUNDS), len(words))
 
 
-def is_of_beginning(words: Sequence[str], at: int, language: str) -> bool:
-    """Return whether the word at a place compares how long something has lasted: who `has been a member longest` began first.
+def means_earliest_start(words: Sequence[str], at: int, language: str) -> bool:
+    """Return whether the superlative at a place means the earliest start: `has been a member longest`.
 
-    Before a noun it does not: `has been the longest hike`.
+    Before a noun it means a length: `has been the longest hike`.
     """
     is_longer = at < len(words) and words[at] in load_word_list("longer")
     return (
@@ -64,8 +64,8 @@ def is_of_beginning(words: Sequence[str], at: int, language: str) -> bool:
     )
 
 
-def list_readings(words: Sequence[str]) -> list[Superlative]:
-    """Return what the superlative in front may mean: `oldest` is the most of an age, or the earliest date."""
+def list_interpretations(words: Sequence[str]) -> list[Superlative]:
+    """Return the interpretations of the superlative in front: `oldest` is the most of an age, or the earliest date."""
     if not words:
         return []
     named = _list_named(words[0])
@@ -84,9 +84,9 @@ def list_readings(words: Sequence[str]) -> list[Superlative]:
 
 
 def _list_of_size(compared: Sequence[Comparison]) -> list[Superlative]:
-    """Return what "largest" means beside the name of a column: `the largest quantity`, `le plus grand dénivelé`."""
+    """Return the interpretations that need a column name: `the largest quantity`, `le plus grand dénivelé`."""
     of_size = [one.direction for one in compared if one.measure.name == SIZE]
-    return [Superlative(EXTREME_OF[direction, False], needs_name=True) for direction in of_size]
+    return [Superlative(EXTREMES_BY_DIRECTION[direction, False], needs_name=True) for direction in of_size]
 
 
 def _list_named(word: str) -> list[Superlative]:
@@ -94,15 +94,15 @@ def _list_named(word: str) -> list[Superlative]:
 
 
 def _get_extreme(measure: Measure, direction: Direction) -> Superlative:
-    return Superlative(EXTREME_OF[direction, measure.name == BEGINNING], measure)
+    return Superlative(EXTREMES_BY_DIRECTION[direction, measure.name == BEGINNING], measure)
 
 
-def read_places(words: Sequence[str]) -> int:
-    """Return how many rows are asked for: 3 in `the three cheapest`, and 0 in `the second cheapest`, which has no answer."""
+def read_row_count(words: Sequence[str]) -> int:
+    """Return how many rows a question asks for: 3 in `the three cheapest`. 0, as in `the second cheapest`, means no answer."""
     if not load_word_list("ordinals").isdisjoint(words):
         return 0
     numbers = load_number_words()
     before = [one for one, two in itertools.pairwise(words) if is_superlative(two) or _list_named(two) or one == "top"]
     after = [two for one, two in itertools.pairwise(words) if one == "top"]
     known = [int(numbers.get(word, word)) for word in (*before, *after) if numbers.get(word, word).isdecimal()]
-    return known[0] if known and 1 <= known[0] <= MAX_PLACES else 1
+    return known[0] if known and 1 <= known[0] <= MAX_ROW_COUNT else 1

@@ -11,7 +11,7 @@ from modules.llm_platform.domain.extractive.row_limits import (
     read_columns,
     read_limit_question,
 )
-from modules.llm_platform.domain.extractive.superlatives import EXTREME_OF
+from modules.llm_platform.domain.extractive.superlatives import EXTREMES_BY_DIRECTION
 from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list
 from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, Decision, RowsFound, filter_rows
 from modules.llm_platform.domain.row_claims.beyond_cells import is_beyond_cells
@@ -67,7 +67,7 @@ def _show_nearest(claim: RowClaim, limit: Limit, column: int, places: Sequence[i
     direction: Direction = "less" if (limit.low is None) is not _asks_for_all(claim) else "more"
     best = (min if direction == "less" else max)(value for place in places if (value := values[place]) is not None)
     shown = tuple(place for place in places if values[place] == best)[:MAX_COUNTED]
-    extreme, decision = EXTREME_OF[direction, is_of_dates], DECISIONS[is_yes]
+    extreme, decision = EXTREMES_BY_DIRECTION[direction, is_of_dates], DECISIONS[is_yes]
     return RowsFound(claim.table, shown, len(places), extreme, claim.table.columns[column], decision)
 
 

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.compared_columns import (
     Columns,
-    has_rival,
-    keep_measuring,
+    has_better_column,
+    keep_columns_of_measure,
     list_nearest_columns,
 )
 from modules.llm_platform.domain.extractive.limits import Kind, load_phrases
@@ -23,7 +23,7 @@ from modules.llm_platform.domain.extractive.measures import (
 )
 from modules.llm_platform.domain.extractive.quantities import MINUTES, find_unit
 from modules.llm_platform.domain.extractive.row_limits import has_unit
-from modules.llm_platform.domain.extractive.superlatives import find_superlative, is_of_beginning
+from modules.llm_platform.domain.extractive.superlatives import find_superlative, means_earliest_start
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
 from modules.llm_platform.domain.row_claims.claim import Amount, RowClaim, RowFinding, equals
@@ -139,7 +139,7 @@ def _list_measures(claim: RowClaim, at: int, than: str) -> Iterator[ComparedMeas
     words = claim.folded
     phrase = f"{words[at]} {than}"
     is_less = at > 0 and f"{words[at - 1]} {than}" in load_phrases("below")
-    if is_of_beginning(words, at, claim.language):
+    if means_earliest_start(words, at, claim.language):
         yield ComparedMeasure("less", get_measure(BEGINNING), is_of_dates=True)
         return
     if phrase in load_phrases("before", "after"):
@@ -297,13 +297,13 @@ def choose_compared_column(
     if unit:
         columns = {at: one for at, one in columns.items() if has_unit(one, unit)}
     if measure is not None and not is_of_dates:
-        columns = keep_measuring(claim.table.columns, columns, measure, claim.folded)
+        columns = keep_columns_of_measure(claim.table.columns, columns, measure, claim.folded)
     sought = [*list_asked_measures(claim.folded), *([measure] if measure is not None else [])]
     if not sought:  # `twice as heavy as`
         sought = [one.measure for word in claim.folded for one in list_comparisons(word)]
-    left, is_said = list_nearest_columns(claim.table.columns, columns, claim.folded, sought)
+    left, has_hint = list_nearest_columns(claim.table.columns, columns, claim.folded, sought)
     is_only_date = is_of_dates and claim.is_known  # `gets in first of a morning` may be about another column
-    is_certain = is_said or (measure is not None and not is_of_dates) or is_only_date or bool(unit)
-    if len(left) != 1 or not is_certain or has_rival(claim.table, left[0], claim.folded, sought):
+    is_certain = has_hint or (measure is not None and not is_of_dates) or is_only_date or bool(unit)
+    if len(left) != 1 or not is_certain or has_better_column(claim.table, left[0], claim.folded, sought):
         return None
     return left[0], columns[left[0]]

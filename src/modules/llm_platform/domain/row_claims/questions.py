@@ -15,7 +15,11 @@ from modules.llm_platform.domain.extractive.limits import read_limits
 from modules.llm_platform.domain.extractive.measures import Direction, list_comparisons
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, read_limit_question
-from modules.llm_platform.domain.extractive.superlatives import EXTREME_OF, list_readings, read_places
+from modules.llm_platform.domain.extractive.superlatives import (
+    EXTREMES_BY_DIRECTION,
+    list_interpretations,
+    read_row_count,
+)
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import add_word_parts, fold_words, load_word_list
 from modules.llm_platform.domain.extractive.tables import RowsFound, Table, list_tables
@@ -176,9 +180,9 @@ def _choose_column(claim: RowClaim, by: ComparedMeasure) -> tuple[int, Column] |
 
 def _list_measures(claim: RowClaim) -> Iterator[ComparedMeasure]:
     if claim.superlative is not None:
-        if read_places(claim.folded) != 1:
+        if read_row_count(claim.folded) != 1:
             return  # `the second cheapest`
-        for one in list_readings(claim.folded[claim.superlative :]):
+        for one in list_interpretations(claim.folded[claim.superlative :]):
             direction: Direction = "more" if one.kind in ("highest", "latest") else "less"
             yield ComparedMeasure(direction, one.measure, one.is_of_dates)
         return
@@ -198,7 +202,7 @@ def _compare(claim: RowClaim, by: ComparedMeasure) -> RowsFound | None:
     if 1 < len(first) < len(values):
         return None
     places = (*first, *(place for place in claim.places if place not in first))
-    extreme, column = EXTREME_OF[by.direction, found[0] in claim.table.dates], claim.table.columns[found[0]]
+    extreme, column = EXTREMES_BY_DIRECTION[by.direction, found[0] in claim.table.dates], claim.table.columns[found[0]]
     shown = RowsFound(claim.table, places, len(places), extreme, column, "same")
     if len(first) == len(values):
         return shown
