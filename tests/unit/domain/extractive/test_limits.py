@@ -52,8 +52,8 @@ def test_a_limit_is_read_with_its_unit(question: str, low: float | None, high: f
 )
 def test_a_limit_is_within_itself_only_if_it_says_so(question: str, inside: float, outside: float) -> None:
     limit = read_limits(question)[0]
-    assert limit.has(inside)
-    assert not limit.has(outside)
+    assert limit.contains(inside)
+    assert not limit.contains(outside)
 
 
 def test_a_comparative_names_what_it_compares() -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.entries import keep_entries
 from modules.llm_platform.domain.extractive.limits import read_limits
-from modules.llm_platform.domain.extractive.quantities import YEARS, Day, find_asked_day, find_day
+from modules.llm_platform.domain.extractive.quantities import YEARS, DateRange, find_date, find_question_date
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_text import find_tables
@@ -40,7 +40,7 @@ WHOLE_YEAR: Final = YEARS - 1  # what the last day of a year has more than the f
 class _DateQuestion(NamedTuple):
     """A question about a day or a month: the date, and the other words that name something."""
 
-    day: Day
+    day: DateRange
     words: Sequence[str]
 
 
@@ -129,10 +129,10 @@ def _group_entries(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     return list(by_source.values())
 
 
-def _is_of_day(date: str, day: Day) -> bool:
+def _is_of_day(date: str, day: DateRange) -> bool:
     """Return whether the date of an entry is the day, or in the month. A date that cannot be read is neither."""
     try:
-        written = find_day(date.casefold())
+        written = find_date(date.casefold())
     except ValueError:
         return False
     return written is not None and _overlaps(written.first, written.last, day)
@@ -149,7 +149,7 @@ def cut_other_days(question: Question, text: str, title: str) -> str:
     return keep_entries(text, lambda date: _is_of_day(date, asked.day))
 
 
-def _list_other_days(table: Table, day: Day) -> list[int]:
+def _list_other_days(table: Table, day: DateRange) -> list[int]:
     """Return the places of the rows of other days; none if it is not certain which column has the day."""
     places, column = list_rows_of_day(table, day)
     if column is None and not _lacks_day(table, day):
@@ -157,7 +157,7 @@ def _list_other_days(table: Table, day: Day) -> list[int]:
     return sorted(set(range(len(table.rows))).difference(places))
 
 
-def _lacks_day(table: Table, day: Day) -> bool:
+def _lacks_day(table: Table, day: DateRange) -> bool:
     """Return whether the rows are about other days: a day is asked for, and the first column has other days, or short ranges."""
     column = table.dates.get(0)
     if column is None or day.first != day.last:
@@ -166,7 +166,7 @@ def _lacks_day(table: Table, day: Day) -> bool:
     return all(first is None or last is None or last - first < MONTH for first, last in periods)
 
 
-def list_rows_of_day(table: Table, day: Day) -> tuple[list[int], Column | None]:
+def list_rows_of_day(table: Table, day: DateRange) -> tuple[list[int], Column | None]:
     """Return the places of the rows that have this day, or a day of this month, and the only column where one has it."""
     by_column = {
         at: [place for place, period in enumerate(zip(one.values, one.ends, strict=True)) if _overlaps(*period, day)]
@@ -179,7 +179,7 @@ def list_rows_of_day(table: Table, day: Day) -> tuple[list[int], Column | None]:
 def _read_date_question(question: Question) -> _DateQuestion | None:
     text = question.text.casefold()
     folded = fold_words(text)
-    day = find_asked_day(text, month_first=question.language == DEFAULT_LANGUAGE)
+    day = find_question_date(text, month_first=question.language == DEFAULT_LANGUAGE)
     if day is None or day.last - day.first >= WHOLE_YEAR or _is_verb(text, day, question.text):
         return None
     if read_limits(text) or find_superlative(folded) < len(folded) or count_negators(folded):
@@ -192,7 +192,7 @@ def _read_date_question(question: Question) -> _DateQuestion | None:
     return _DateQuestion(day, [term.word for term in rest.terms if term.word not in left_out])
 
 
-def _is_verb(text: str, day: Day, written: str) -> bool:
+def _is_verb(text: str, day: DateRange, written: str) -> bool:
     """Return whether the date of a case-folded question is the verb "may" or "march": without a capital, and not after "in"."""
     stated = text[day.start : day.end]
     return stated in ALSO_VERBS and stated.capitalize() not in written and not text[: day.start].endswith(" in ")
@@ -222,7 +222,7 @@ def _find_in_table(table: Table, asked: _DateQuestion) -> _DatedRows | None:
     return _DatedRows(table, kept, (len(known), is_exact), any(_begins_cell(table, word) for word in others))
 
 
-def _overlaps(first: float | None, last: float | None, day: Day) -> bool:
+def _overlaps(first: float | None, last: float | None, day: DateRange) -> bool:
     """Return whether a period has a day of another one. The years count if both have one."""
     if first is None or last is None:
         return False

@@ -9,7 +9,7 @@ from modules.llm_platform.domain.extractive.measures import Comparison, Measure,
 from modules.llm_platform.domain.extractive.quantities import (
     MINUTES,
     YEARS,
-    find_day,
+    find_date,
     find_decimal_sign,
     find_unit,
     list_quantities,
@@ -18,13 +18,13 @@ from modules.llm_platform.domain.extractive.quantities import (
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.numbers import PERCENT, load_number_words
 
-Kind = Literal["above", "from", "below", "up_to", "after", "since", "before", "until"]
-Part = Literal[Kind, "between", "and", "or_more", "or_less", "than", "skipped"]
-OF_DATES: Final[tuple[Kind, ...]] = ("after", "since", "before", "until")
-OF_QUANTITIES: Final[tuple[Kind, ...]] = ("above", "from", "below", "up_to")
-AFTER_VALUE: Final[tuple[tuple[Part, Kind], ...]] = (("or_more", "from"), ("or_less", "up_to"))
-KEPT: Final = 64  # questions and claims whose limits are kept
-MAX_READ_CHARS: Final = 300  # of a question; what is after them is not about a value
+LimitKind = Literal["above", "from", "below", "up_to", "after", "since", "before", "until"]
+PhraseKind = Literal[LimitKind, "between", "and", "or_more", "or_less", "than", "skipped"]
+DATE_LIMITS: Final[tuple[LimitKind, ...]] = ("after", "since", "before", "until")
+QUANTITY_LIMITS: Final[tuple[LimitKind, ...]] = ("above", "from", "below", "up_to")
+SUFFIXES: Final[tuple[tuple[PhraseKind, LimitKind], ...]] = (("or_more", "from"), ("or_less", "up_to"))
+CACHED_TEXTS: Final = 64  # questions and claims
+MAX_READ_CHARS: Final = 300  # of a question; the rest of a longer one is not read
 MAX_VALUE_CHARS: Final = 40  # of a value with its unit, or of a date
 STRICT: Final = frozenset({"above", "below", "after", "before"})
 UPPER: Final = frozenset({"below", "up_to", "before", "until"})
@@ -40,24 +40,25 @@ _SUFFIX_NOUN: Final = r"(?P<noun>(?: [^\W\d_]+)?) ?"  # `20 seats or more`
 
 
 class Value(NamedTuple):
-    """A value of a question: a quantity with its known unit, or the days of a date, whose unit is None.
+    """A value in a question.
 
-    A quantity is converted to the unit already; `size` is what it was multiplied with.
+    - For a quantity, `first` and `last` are equal, and `factor` has converted them to `unit`, which is empty if unknown.
+    - For a date, they are its first and last day, and `unit` is None.
     """
 
     first: float
     last: float
     unit: str | None
-    size: float
+    factor: float
     end: int
 
 
 class Limit(NamedTuple):
     """The values that rows must have.
 
-    - `unit` is empty if the question names none that is known, and None for dates.
+    - `unit` is empty without a known unit, and None for dates.
     - `rest` is the question without the limit, and `noun` the word after the limit.
-    - `measure` is what a comparative such as "older" compares; None without one.
+    - `measure` is what a comparative such as "older" compares; None without a comparative.
     """
 
     low: float | None
@@ -68,7 +69,7 @@ class Limit(NamedTuple):
     noun: str = ""
     measure: Measure | None = None
 
-    def has(self, value: float) -> bool:
+    def contains(self, value: float) -> bool:
         """Return whether a value is within the limit."""
         if self.is_strict:
             return (self.low is None or value > self.low) and (self.high is None or value < self.high)
@@ -80,11 +81,11 @@ class Limit(NamedTuple):
 
 
 def read_limits(question: str) -> list[Limit]:
-    """Return what the first limit of a question may mean; empty without a limit. Several measures may have one comparative."""
+    """Return the interpretations of the first limit, one for each measure of a comparative; empty without a limit."""
     return list(_read_limits(question[:MAX_READ_CHARS].casefold()))
 
 
-@lru_cache(maxsize=KEPT)  # a claim is read beside each table of its source
+@lru_cache(maxsize=CACHED_TEXTS)  # a claim is read once for each table of its source
 def _read_limits(text: str) -> Sequence[Limit]:
     readings = (tuple(read(text)) for read in (_read_range, _read_comparative, _read_phrase, _read_suffix))
     return next(filter(None, readings), ())
@@ -97,8 +98,8 @@ def _read_range(text: str) -> Iterator[Limit]:
         between = low and _compile("and").match(text, low.end + text.startswith(" ", low.end))
         high = between and _read_any_value(text, between.end())
         if low and high and (low.unit == high.unit or low.unit == ""):
-            first = low.first if low.unit == high.unit else low.first * high.size
-            yield _cut(Limit(first, high.last, False, high.unit), text, phrase.start(), high.end)
+            first = low.first if low.unit == high.unit else low.first * high.factor
+            yield _add_context(Limit(first, high.last, False, high.unit), text, phrase.start(), high.end)
             return
 
 
@@ -113,10 +114,10 @@ def _read_comparative(text: str) -> Iterator[Limit]:
         start = text.rindex(words[-2] if is_denied else words[-1], 0, than.start())
         for comparison in list_comparisons(words[-1]):
             kind = _get_kind(comparison, value, is_denied=is_denied)
-            yield _cut(_limit(kind, value), text, start, value.end)._replace(measure=comparison.measure)
+            yield _add_context(_make_limit(kind, value), text, start, value.end)._replace(measure=comparison.measure)
 
 
-def _get_kind(comparison: Comparison, value: Value, *, is_denied: bool) -> Kind:
+def _get_kind(comparison: Comparison, value: Value, *, is_denied: bool) -> LimitKind:
     """Return the kind of limit of a comparative. `not older than 30` is up to 30."""
     is_upper = (comparison.direction == "less") is not is_denied
     if value.unit is None:
@@ -128,27 +129,30 @@ def _read_phrase(text: str) -> Iterator[Limit]:
     """Yield the limit of a phrase before a value: `at least 20`, `before June`. `Since` and `from` may be one word."""
     found = [
         (phrase.start(), -phrase.end(), kind, value)
-        for kind in (*OF_DATES, *OF_QUANTITIES)
+        for kind in (*DATE_LIMITS, *QUANTITY_LIMITS)
         for phrase in _compile(kind).finditer(text)
-        if (value := _read_value(text, phrase.end(), is_date=kind in OF_DATES) or _read_year(text, phrase.end(), kind))
+        if (
+            value := _read_value(text, phrase.end(), is_date=kind in DATE_LIMITS)
+            or _read_year(text, phrase.end(), kind)
+        )
     ]
     if found:
         start, _, kind, value = min(found, key=lambda one: one[:2])
-        yield _cut(_limit(kind, value), text, start, value.end)
+        yield _add_context(_make_limit(kind, value), text, start, value.end)
 
 
 def _read_suffix(text: str) -> Iterator[Limit]:
     """Yield the limit of a value with words after it: `20 or more`."""
     for quantity in list_quantities(text):
-        for part, kind in AFTER_VALUE:
+        for part, kind in SUFFIXES:
             after = re.compile(_SUFFIX_NOUN + _compile(part).pattern).match(text, quantity.end)
             if after and (value := _read_value(text, quantity.start, is_date=False)):
-                yield _cut(_limit(kind, value), text, quantity.start, value.end)
+                yield _add_context(_make_limit(kind, value), text, quantity.start, value.end)
                 return
 
 
-def _limit(kind: Kind, value: Value) -> Limit:
-    """Return the limit. After a month is after its last day, and since a month is from its first day on."""
+def _make_limit(kind: LimitKind, value: Value) -> Limit:
+    """Return the limit of a value. "After June" begins after the last day of June, and "since June" with its first day."""
     is_last = kind in ("after", "until")
     bound = value.last if is_last else value.first
     low, high = (None, bound) if kind in UPPER else (bound, None)
@@ -160,7 +164,7 @@ def _read_any_value(text: str, at: int) -> Value | None:
 
 
 def _read_value(text: str, at: int, *, is_date: bool) -> Value | None:
-    """Return the value at a place of a case-folded text, after an article: a date or a time of the day, or a quantity."""
+    """Return the value at a place of a case-folded text, or after an article there. `is_date` includes times of the day."""
     skipped = _compile("skipped").match(text, at)
     at = skipped.end() if skipped else at
     if not is_date:
@@ -168,14 +172,14 @@ def _read_value(text: str, at: int, *, is_date: bool) -> Value | None:
     if _TIME.match(text, at):
         return _read_quantity(text, at)
     try:
-        day = find_day(text[at : at + MAX_VALUE_CHARS])
+        day = find_date(text[at : at + MAX_VALUE_CHARS])
     except ValueError:
         return None
     return None if day is None or day.start else Value(day.first, day.last, None, 1.0, at + day.end)
 
 
-def _read_year(text: str, at: int, kind: Kind) -> Value | None:
-    """Return the year of `vor 2020 angeschafft`. After other phrases, a number before a word is not a year: `bis 2020 Euro`."""
+def _read_year(text: str, at: int, kind: LimitKind) -> Value | None:
+    """Return the year of `vor 2020 angeschafft`. After other phrases, a number before a word is no year: `bis 2020 Euro`."""
     found = _YEAR_BEFORE_VERB.match(text, at) if kind in ("after", "since", "before") else None
     if found is None or find_unit(found[2]) is not None:
         return None
@@ -188,12 +192,12 @@ def _read_quantity(text: str, at: int) -> Value | None:
     found = next(list_quantities(text[at : at + MAX_VALUE_CHARS]), None)
     if found is None or found.start or (decimal := find_decimal_sign([found.figure])) is None:
         return None
-    amount, end = read_figure(found.figure, decimal) * found.size, at + found.end
+    amount, end = read_figure(found.figure, decimal) * found.factor, at + found.end
     joined = _JOINED.match(text, end) if found.unit == MINUTES else None
     smaller = _read_quantity(text, joined.end()) if joined else None
-    if smaller is not None and smaller.unit == MINUTES and smaller.size < found.size:
+    if smaller is not None and smaller.unit == MINUTES and smaller.factor < found.factor:
         amount, end = amount + smaller.first, smaller.end
-    return Value(amount, amount, found.unit, found.size, end)
+    return Value(amount, amount, found.unit, found.factor, end)
 
 
 def _read_number_word(text: str, at: int) -> Value | None:
@@ -209,28 +213,28 @@ def _read_number_word(text: str, at: int) -> Value | None:
         amount, end = amount + 0.5, half.end()
     article = _ARTICLE.match(text, end)
     noun = _WORD.match(text, article.end() if article else end)
-    unit, size = (noun and find_unit(noun[0])) or ("", 1.0)
+    unit, factor = (noun and find_unit(noun[0])) or ("", 1.0)
     if noun and unit:
         end = noun.end()
     elif amount < 1:
         amount, unit = 100 * amount, PERCENT
-    return Value(amount * size, amount * size, unit, size, end)
+    return Value(amount * factor, amount * factor, unit, factor, end)
 
 
-def _cut(limit: Limit, text: str, start: int, end: int) -> Limit:
-    """Return the limit with the text around it."""
+def _add_context(limit: Limit, text: str, start: int, end: int) -> Limit:
+    """Return the limit with the text around it (`rest`), and the word after it (`noun`)."""
     noun = _WORD.search(text, end)
     return limit._replace(rest=f"{text[:start]} {text[end:]}", noun=noun[0] if noun else "")
 
 
 @cache
-def load_phrases(*parts: Part) -> frozenset[str]:
+def load_phrases(*parts: PhraseKind) -> frozenset[str]:
     """Return the phrases of these parts of `limits.json`."""
     return frozenset(phrase for part in parts for phrase in load_data("limits")[part])
 
 
 @cache
-def _compile(part: Part) -> re.Pattern[str]:
+def _compile(part: PhraseKind) -> re.Pattern[str]:
     """Return the pattern of the phrases of a part, with the blanks around them."""
     phrases = sorted(load_data("limits")[part], key=len, reverse=True)
     return re.compile(rf"(?:(?<!\w)(?:{'|'.join(map(re.escape, phrases))})(?!\w)[ ]?)")

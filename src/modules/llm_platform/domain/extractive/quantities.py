@@ -1,7 +1,7 @@
-"""Numbers with units, dates and times of the day, as cells of tables and questions write them.
+"""Parse numbers with units, dates and times of the day in table cells and questions.
 
-Known units are converted (900 g is 0.9 kg, 1 h 30 min is 90 min), a date is a number such as 20240131, and a time of the day is
-its minutes. So two values of one unit can be compared.
+All values become numbers that can be compared: known units are converted (900 g is 0.9 kg, 1 h 30 min is 90 min), a date is a
+number such as 20240131, and a time of the day is its minutes.
 """
 
 import re
@@ -16,10 +16,10 @@ from modules.llm_platform.domain.text.stemming import normalize_unit
 
 MINUTES: Final = "min"  # the unit of durations and of times of the day
 AGE_UNIT: Final = "year"
-MONTHS: Final = 12  # the names of months have the numbers below it, and the names of weekdays the others
-YEARS: Final = 10_000  # a year in the number of a date
-CENTURY: Final = 2000  # of a year of two digits
-LAST_DAY: Final = 99  # no month has a later day, and no year a later month
+MONTHS: Final = 12  # in `load_date_words`, months have the numbers 0 to 11, and weekdays those from 12 on
+YEARS: Final = 10_000  # one year in the number of a date: 20240131 // YEARS is 2024
+CENTURY: Final = 2000  # added to a year of two digits
+LAST_DAY: Final = 99  # ends a month or a year: no day and no month has a higher number
 
 NUMBER: Final = re.compile(r"[-+]?(?:(?<![\w.])\.)?\d(?:[\d.,'’]|[ \u00a0\u202f](?=\d{3}(?!\d)))*")
 _SIGN_BEFORE: Final = re.compile(r"[€$£](?=\s*\Z)")
@@ -50,19 +50,19 @@ _SHORT_DATE: Final = re.compile(r"(?<![\d./])(\d{1,2})(?:\.(\d{1,2})\.|/(\d{1,2}
 
 
 class Quantity(NamedTuple):
-    """A number as it is written, the known unit that it is converted to (empty if there is none), and where both end."""
+    """A number as written, with its base unit (empty if unknown), the factor that converts to it, and its span with the unit."""
 
     figure: str
     unit: str
-    size: float
+    factor: float
     start: int
     end: int
 
 
-class Day(NamedTuple):
-    """A day, a range of days, a month or a year as the numbers of its first and last day, and its place.
+class DateRange(NamedTuple):
+    """A day, a range of days, a month or a year: the numbers of its first and last day, and its span in the text.
 
-    Without a year the numbers are below YEARS.
+    Without a year, the numbers are below YEARS.
     """
 
     first: float
@@ -72,14 +72,14 @@ class Day(NamedTuple):
 
 
 @cache
-def _load_unit_sizes() -> dict[str, tuple[str, float]]:
-    sizes = load_data("unit_sizes")
-    return {word: (base, size) for base in sizes for words, size in sizes[base].items() for word in words.split()}
+def _load_unit_factors() -> dict[str, tuple[str, float]]:
+    units = load_data("unit_sizes")
+    return {word: (base, factor) for base in units for words, factor in units[base].items() for word in words.split()}
 
 
 def find_unit(word: str) -> tuple[str, float] | None:
-    """Return the unit that a folded word is converted to, and its size; None if the word is not a unit."""
-    known = _load_unit_sizes()
+    """Return the base unit of a folded word, and the factor that converts to it; None if the word is not a unit."""
+    known = _load_unit_factors()
     return known.get(word) or known.get(normalize_unit(word))
 
 
@@ -120,7 +120,7 @@ def is_clock(text: str) -> bool:
 def find_decimal_sign(figures: Sequence[str]) -> str | None:
     """Return the decimal sign of figures that belong together; empty if none has one, None if they contradict each other.
 
-    A sign that nothing shows to be a decimal one groups thousands.
+    A sign counts as a thousands separator unless a figure shows that it is a decimal sign.
     """
     signs = [_read_signs(figure) for figure in figures]
     decimals = {sign[0] for sign in signs if sign is not None and sign[0]}
@@ -159,7 +159,7 @@ def _compile_date() -> re.Pattern[str]:
     return re.compile(_DATE.format(months="|".join(sorted({*names, *short}, key=len, reverse=True))))
 
 
-def find_day(text: str, *, month_first: bool = False) -> Day | None:
+def find_date(text: str, *, month_first: bool = False) -> DateRange | None:
     """Return the first date of a case-folded text: `2026-03-14`, `14.03.2026`, `14 march 2026`, `14-mar-26`, `june`, or a year.
 
     With dots the day is first, with slashes the month if `month_first` is True. ValueError: the date is not valid.
@@ -177,43 +177,43 @@ def find_day(text: str, *, month_first: bool = False) -> Day | None:
         day, month = part["first"], part["second"]
         if month_first and part["sign"] == "/":
             day, month = month, day
-    first, last = _get_days(int(year or 0), int(month or 0), int(day or 0))
-    return Day(first, last, *found.span())
+    first, last = _make_date_numbers(int(year or 0), int(month or 0), int(day or 0))
+    return DateRange(first, last, *found.span())
 
 
-def find_period(text: str, *, month_first: bool = False) -> Day | None:
-    """Return the first date of a case-folded text, or the range that begins there: `14–16 march`, `1 june to 30 september`.
+def find_date_range(text: str, *, month_first: bool = False) -> DateRange | None:
+    """Return the first date or range of dates in a case-folded text: `14–16 march`, `1 june to 30 september`.
 
     ValueError: the date is not valid.
     """
-    day = find_day(text, month_first=month_first)
+    day = find_date(text, month_first=month_first)
     if day is None:
         return None
     if before := _FIRST_DAY.search(text, 0, day.start):
         first = day.last // 100 * 100 + int(before[1])
-        return Day(first, day.last, before.start(), day.end) if first < day.first == day.last else day
+        return DateRange(first, day.last, before.start(), day.end) if first < day.first == day.last else day
     joint = _RANGE_SIGN.match(text, day.end)
-    last = find_day(text[joint.end() :], month_first=month_first) if joint else None
+    last = find_date(text[joint.end() :], month_first=month_first) if joint else None
     if joint is None or last is None or last.start:
         return day
-    return Day(*_align_ends(day.first, last.last), day.start, joint.end() + last.end)
+    return DateRange(*_complete_years(day.first, last.last), day.start, joint.end() + last.end)
 
 
-def find_asked_day(question: str, *, month_first: bool) -> Day | None:
-    """Return the only date of a case-folded question, which may lack its year: `9.6.`, `26/4`. None if it has no date, or two.
+def find_question_date(question: str, *, month_first: bool) -> DateRange | None:
+    """Return the only date of a case-folded question, which may have no year: `9.6.`, `26/4`. None if it has no date, or two.
 
-    With `month_first`, 3/4 is March 4 or April 3, so it is no date; 14/3 and 3/14 are.
+    With `month_first`, 3/4 may be March 4 or April 3, so it counts as no date. 14/3 and 3/14 are dates.
     """
     try:
-        day = find_period(question)
+        day = find_date_range(question)
         if day is None:
-            return _find_short_date(question, month_first=month_first)
-        return None if find_day(question[day.end :]) else day
+            return _find_date_without_year(question, month_first=month_first)
+        return None if find_date(question[day.end :]) else day
     except ValueError:
         return None
 
 
-def _find_short_date(text: str, *, month_first: bool) -> Day | None:
+def _find_date_without_year(text: str, *, month_first: bool) -> DateRange | None:
     found = _SHORT_DATE.search(text)
     if found is None:
         return None
@@ -222,11 +222,11 @@ def _find_short_date(text: str, *, month_first: bool) -> Day | None:
         if day != month and day <= MONTHS >= month:
             return None
         day, month = (month, day) if month > MONTHS else (day, month)
-    return Day(*_get_days(0, month, day), *found.span())
+    return DateRange(*_make_date_numbers(0, month, day), *found.span())
 
 
-def _align_ends(first: float, last: float) -> tuple[float, float]:
-    """Return the ends of a range of days. The first one has the year of the last one, or the year before."""
+def _complete_years(first: float, last: float) -> tuple[float, float]:
+    """Return the ends of a range of days, with the year added to the first day: the year of the last day, or the year before."""
     if first < YEARS <= last:
         first += last // YEARS * YEARS
         first -= YEARS if first > last else 0
@@ -239,8 +239,8 @@ def _get_month(name: str) -> int:
     return 1 + next(number for word, number in known.items() if word.startswith(name) and number < MONTHS)
 
 
-def _get_days(year: int, month: int, day: int) -> tuple[float, float]:
-    """Return the numbers of the first and the last day of a date that may lack its day, month or year."""
+def _make_date_numbers(year: int, month: int, day: int) -> tuple[float, float]:
+    """Return the numbers of the first and the last day of a date. 0 means that the year, the month or the day is missing."""
     if 0 < year < 100:
         year += CENTURY
     if not month:

@@ -134,7 +134,7 @@ def _align_years(column: Column, limit: Limit) -> Sequence[float | None] | None:
 
 def list_within(column: Column, limit: Limit) -> set[int]:
     values = column.values if limit.unit is not None else _align_years(column, limit) or ()
-    return {place for place, value in enumerate(values) if value is not None and limit.has(value)}
+    return {place for place, value in enumerate(values) if value is not None and limit.contains(value)}
 
 
 def _divides(column: Column, limit: Limit) -> bool:

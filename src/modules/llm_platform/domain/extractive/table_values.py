@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.extractive.quantities import (
     MINUTES,
     YEARS,
-    Day,
+    DateRange,
     Quantity,
-    find_day,
+    find_date,
+    find_date_range,
     find_decimal_sign,
-    find_period,
     find_unit,
     is_clock,
     list_quantities,
@@ -70,13 +70,13 @@ def read_dates(cells: Sequence[str]) -> Column | None:
     return Column([day and day.first for day in days], ends=[day and day.last for day in days])
 
 
-def _read_in_order(cells: Sequence[str], *, month_first: bool) -> list[Day | None]:
+def _read_in_order(cells: Sequence[str], *, month_first: bool) -> list[DateRange | None]:
     """Return the date of each cell; empty if a date is not valid in this order, or if two cells are not dates."""
-    found: list[Day | None] = []
+    found: list[DateRange | None] = []
     others = 0
     try:
         for cell in cells:
-            day = find_period(cell.casefold(), month_first=month_first) if len(cell) <= MAX_CHARS else None
+            day = find_date_range(cell.casefold(), month_first=month_first) if len(cell) <= MAX_CHARS else None
             others += day is None and not _is_lacking(cell)
             if others > MAX_OTHERS:
                 return []
@@ -103,10 +103,10 @@ def read_quantities(name: str, cells: Sequence[str]) -> Column | None:
     units = {_read_unit(cell.casefold(), parts) for cell, parts in zip(cells, found, strict=True) if parts}
     if len(units) > 1:
         return None
-    unit, size = next(parts[0].unit for parts in found if parts), 1.0
+    unit, factor = next(parts[0].unit for parts in found if parts), 1.0
     if not unit and (of_name := _find_unit_of_name(name)) is not None:
-        unit, size = of_name
-    values = [_add(parts, decimal, size) if parts else None for parts in found]
+        unit, factor = of_name
+    values = [_add(parts, decimal, factor) if parts else None for parts in found]
     if unit in CURRENCIES:  # what is free costs 0
         values = [0.0 if _is_free(cell) else value for cell, value in zip(cells, values, strict=True)]
     return Column(values, unit)
@@ -142,7 +142,7 @@ def _list_parts(cell: str) -> list[Quantity]:
 def _is_date(cell: str) -> bool:
     """Return whether a case-folded cell is a date. A year alone may also be a number."""
     try:
-        day = find_day(cell)
+        day = find_date(cell)
     except ValueError:
         return True
     return day is not None and not cell.strip().isdigit()
@@ -156,8 +156,8 @@ def _read_unit(cell: str, parts: Sequence[Quantity]) -> tuple[str, ...]:
     return (parts[0].unit, *(stem(word) for word in words))
 
 
-def _add(parts: Sequence[Quantity], decimal: str, size: float) -> float:
-    return sum(read_figure(part.figure, decimal) * (part.size if part.unit else size) for part in parts)
+def _add(parts: Sequence[Quantity], decimal: str, factor: float) -> float:
+    return sum(read_figure(part.figure, decimal) * (part.factor if part.unit else factor) for part in parts)
 
 
 def _is_free(cell: str) -> bool:

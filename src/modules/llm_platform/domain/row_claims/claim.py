@@ -6,12 +6,12 @@ from functools import cache, cached_property
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.compared_columns import Columns
-from modules.llm_platform.domain.extractive.limits import OF_DATES, OF_QUANTITIES, load_phrases
+from modules.llm_platform.domain.extractive.limits import DATE_LIMITS, QUANTITY_LIMITS, load_phrases
 from modules.llm_platform.domain.extractive.measures import is_measuring_word, load_measures
 from modules.llm_platform.domain.extractive.quantities import (
     YEARS,
-    Day,
-    find_day,
+    DateRange,
+    find_date,
     find_decimal_sign,
     find_unit,
     list_quantities,
@@ -124,21 +124,21 @@ class RowClaim:
         return "".join(lower if len(lower := sign.lower()) == 1 else sign for sign in self.text)
 
     @cached_property
-    def day(self) -> Day | None:
+    def day(self) -> DateRange | None:
         """The first date of the claim outside of names. A lower-case "may" is not a month."""
         try:
-            day = find_day(self._lower_text) or self._find_year()
+            day = find_date(self._lower_text) or self._find_year()
         except ValueError:
             return None
         return None if day is None or self.text[day.start : day.end] in ALSO_VERBS else day
 
-    def _find_year(self) -> Day | None:
+    def _find_year(self) -> DateRange | None:
         """Return the year of `vor 2020 angeschafft`: a number before a word is a year only after such a phrase."""
         for found in _YEAR.finditer(self._lower_text):
             before = [word.word for word in self.words if word.end <= found.start()]
             if before and before[-1] in load_phrases("after", "since", "before"):
                 year = int(found[0]) * YEARS
-                return Day(year, year + YEARS - 1, *found.span())
+                return DateRange(year, year + YEARS - 1, *found.span())
         return None
 
     @cached_property
@@ -149,7 +149,7 @@ class RowClaim:
             decimal = find_decimal_sign([part.figure])
             if decimal is not None and not (day and day.start <= part.start < day.end):
                 end = part.start + len(text[part.start : part.end].rstrip(STOPS))
-                found.append(Amount(read_figure(part.figure, decimal) * part.size, part.unit, (part.start, end)))
+                found.append(Amount(read_figure(part.figure, decimal) * part.factor, part.unit, (part.start, end)))
         return found
 
     @cached_property
@@ -174,8 +174,8 @@ class RowClaim:
         for at, word in enumerate(self.words):
             value = numbers.get(word.word, "")
             if value.isdigit() and int(value) > 1:
-                unit, size = (find_unit(self.folded[at + 1]) if at + 1 < len(self.words) else None) or ("", 1.0)
-                found.append(Amount(int(value) * size, unit, word[1:]))
+                unit, factor = (find_unit(self.folded[at + 1]) if at + 1 < len(self.words) else None) or ("", 1.0)
+                found.append(Amount(int(value) * factor, unit, word[1:]))
         return found
 
     @cached_property
@@ -250,7 +250,7 @@ class RowClaim:
         if day is None:
             return True
         try:
-            is_alone = find_day(self._lower_text[day.end :]) is None
+            is_alone = find_date(self._lower_text[day.end :]) is None
         except ValueError:
             is_alone = False
         if but is not None and but[0] <= day.start < but[1]:
@@ -324,6 +324,6 @@ def read_row_claims(
 
 @cache
 def _load_other_words() -> frozenset[str]:
-    phrases = load_phrases(*OF_DATES, *OF_QUANTITIES, "between", "and", "or_more", "or_less", "than", "hedges")
+    phrases = load_phrases(*DATE_LIMITS, *QUANTITY_LIMITS, "between", "and", "or_more", "or_less", "than", "hedges")
     of_limits = frozenset(fold(word) for phrase in phrases for word in phrase.split())
     return of_limits.union(*map(load_word_list, OTHER_WORDS), load_number_words(), load_date_words())

@@ -11,7 +11,7 @@ from modules.llm_platform.domain.extractive.compared_columns import (
     keep_columns_of_measure,
     list_nearest_columns,
 )
-from modules.llm_platform.domain.extractive.limits import Kind, load_phrases
+from modules.llm_platform.domain.extractive.limits import LimitKind, load_phrases
 from modules.llm_platform.domain.extractive.measures import (
     BEGINNING,
     OPPOSITE,
@@ -48,7 +48,7 @@ class ComparedMeasure(NamedTuple):
     is_of_dates: bool = False
 
 
-PREPOSITIONS: Final[dict[Kind, ComparedMeasure]] = {
+PREPOSITIONS: Final[dict[LimitKind, ComparedMeasure]] = {
     "before": ComparedMeasure("less", is_of_dates=True),
     "after": ComparedMeasure("more", is_of_dates=True),
     "above": ComparedMeasure("more"),

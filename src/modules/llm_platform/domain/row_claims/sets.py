@@ -7,7 +7,7 @@ from typing import Final
 
 from modules.llm_platform.domain.extractive.asked_rows import find_asked_rows
 from modules.llm_platform.domain.extractive.compared_rows import find_extreme, read_ranking_question
-from modules.llm_platform.domain.extractive.limits import OF_DATES, OF_QUANTITIES, Limit, load_phrases, read_limits
+from modules.llm_platform.domain.extractive.limits import DATE_LIMITS, QUANTITY_LIMITS, Limit, load_phrases, read_limits
 from modules.llm_platform.domain.extractive.quantities import YEARS, find_unit
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.row_limits import (
@@ -86,7 +86,7 @@ def _find_phrase_of_day(claim: RowClaim) -> str:
     """Return the phrase before the date of a claim, such as "since" or "vor dem"; empty without one."""
     before = [word.word for word in claim.words if claim.day is not None and word.end <= claim.day.start]
     phrases = (" ".join(before[-count:]) for count in (2, 1))
-    return next((phrase for phrase in phrases if phrase in load_phrases(*OF_DATES)), "")
+    return next((phrase for phrase in phrases if phrase in load_phrases(*DATE_LIMITS)), "")
 
 
 def _check_beginning(claim: RowClaim, dates: Column, column: int) -> RowFinding | None:
@@ -280,7 +280,7 @@ def _counts_exactly(claim: RowClaim, counted: Amount) -> bool:
     is_limit = all(any(equals(one.value, bound) for bound in bounds) for one in others)
     is_of_dates = any(limit.unit is None for limit in limits)
     before = " ".join(word.word for word in claim.words if word.end <= counted.span[0])
-    is_bound = before.endswith(tuple(load_phrases(*OF_QUANTITIES)))
+    is_bound = before.endswith(tuple(load_phrases(*QUANTITY_LIMITS)))
     return is_limit and not is_bound and (claim.day is None or is_of_dates)
 
 
