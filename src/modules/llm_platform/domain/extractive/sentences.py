@@ -30,7 +30,7 @@ _GAP = re.compile(r"\s(?:\.\.\.|…)\s|\s[·|]\s")  # an omission in a search en
 _LEFT_OUT = re.compile(r"\s*(?:\.\.\.|…)\s*")
 _LINKED = re.compile(r"\[([^\]\[]+)\]\([^()\s]*\)")
 _FENCE_LINE = re.compile(r"^[ \t]{0,24}```+(.*)$", re.MULTILINE)
-_CELL_END = re.compile(r"(?<!\\)\|")
+CELL_BAR = re.compile(r"(?<!\\)\|")
 
 
 @dataclass(slots=True)
@@ -202,7 +202,7 @@ def split_cells(line: str) -> tuple[str, ...]:
     bare = line.strip()
     bare = bare.removeprefix("|")
     bare = bare.removesuffix("|") if not bare.endswith("\\|") else bare
-    return tuple(strip_markup(cell) for cell in _CELL_END.split(bare))
+    return tuple(strip_markup(cell) for cell in CELL_BAR.split(bare))
 
 
 def _split_at_gaps(block: Block, language: str) -> Iterator[tuple[str, bool]]:

@@ -30,10 +30,18 @@ def asks_for_rows(question: Question) -> bool:
     return any(not load_word_list(kind).isdisjoint(words) for kind in ("counting", "choosing"))
 
 
+def is_genitive(word: str) -> bool:
+    return _GENITIVE.search(word) is not None
+
+
+def strip_genitive(word: str) -> str:
+    return _GENITIVE.sub("", word)
+
+
 def list_content(question: Question) -> list[str]:
     """Return the words of the question without function words, and without the ending of a genitive: `Anna's` names Anna."""
     stop_words = load_stop_words(question.language)
-    words = (_GENITIVE.sub("", word) for word in fold_words(question.text))
+    words = (strip_genitive(word) for word in fold_words(question.text))
     return [word for word in words if word not in stop_words]
 
 

@@ -27,14 +27,14 @@ def decide_all_rows(claim: RowClaim) -> RowsFound | None:
     Rows within the limit prove "any", and rows beyond it disprove "all". If there are no such rows, or too many to show, the row
     with the lowest or highest value is shown.
     """
-    if claim.named or not claim.source.is_whole or not claim.is_explained or claim.superlative is not None:
+    if claim.mentions or not claim.source.is_whole or not claim.is_covered or claim.superlative is not None:
         return None
-    if is_beyond_cells(claim) or claim.may_ask_else:
+    if is_beyond_cells(claim) or claim.may_ask_beyond_table:
         return None
-    for limit in read_limits(claim.text):
+    for limit in read_limits(claim.masked_text):
         if (found := _decide_limit(claim, limit)) is not None:
             return found
-    return None if read_limits(claim.text) else _decide_flag(claim)
+    return None if read_limits(claim.masked_text) else _decide_flag(claim)
 
 
 def _decide_limit(claim: RowClaim, limit: Limit) -> RowsFound | None:
@@ -77,7 +77,7 @@ def _decide_flag(claim: RowClaim) -> RowsFound | None:
     None if the question is about some rows, if a cell has other words, or if no row or too many rows say no. An empty cell says
     nothing.
     """
-    if len(claim.flags) != 1 or claim.named_cells or not _asks_for_all(claim) or claim.amounts or claim.day:
+    if len(claim.flags) != 1 or claim.named_cells or not _asks_for_all(claim) or claim.amounts or claim.date:
         return None
     ((column, cells),) = claim.flags.items()
     if None in cells:

@@ -1,4 +1,4 @@
-"""Recognise claims that say more than the cells of single rows can show: about a sum, all rows but one, somebody's teacher."""
+"""Detect claims that the cells of single rows cannot decide, such as claims about a sum or about all rows but one."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -8,21 +8,21 @@ from typing import Final
 from modules.llm_platform.domain.extractive.limits import read_limits
 from modules.llm_platform.domain.extractive.measures import list_comparisons
 from modules.llm_platform.domain.extractive.quantities import find_unit
-from modules.llm_platform.domain.extractive.table_words import load_word_list
+from modules.llm_platform.domain.extractive.table_words import is_genitive, load_word_list
 from modules.llm_platform.domain.row_claims.claim import RowClaim
-from modules.llm_platform.domain.row_claims.source_tables import NamedRow, PlacedWord, is_genitive
+from modules.llm_platform.domain.row_claims.source_tables import PlacedWord, RowMention
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.tokens import fold
 
 
 def is_beyond_cells(claim: RowClaim) -> bool:
-    """Return whether a claim cannot be read: it has rounded numbers, or says more than the cells of single rows."""
-    return claim.is_rough or any(says(claim) for says in BEYOND)
+    """Return whether the cells cannot decide a claim: it has rounded numbers, or says more than the cells of single rows."""
+    return claim.is_approximate or any(says(claim) for says in BEYOND)
 
 
 def says_more_of_rows(claim: RowClaim) -> bool:
     """Return whether a claim about named rows says more than their cells, so that shared words say little about it."""
-    return bool(claim.named) and (says_only(claim) or any(says(claim) for says in BEYOND))
+    return bool(claim.mentions) and (says_only(claim) or any(says(claim) for says in BEYOND))
 
 
 def says_only(claim: RowClaim) -> bool:
@@ -43,18 +43,18 @@ def _adds_up(claim: RowClaim) -> bool:
 def _multiplies(claim: RowClaim) -> bool:
     """Return whether a number directly precedes a name: `less than two Maples`."""
     ends = {one.span[1] for one in (*claim.amounts, *claim.spelled_amounts) if not one.unit}
-    return any(row.start - 1 in ends for row in claim.named)
+    return any(row.start - 1 in ends for row in claim.mentions)
 
 
 def _is_about_another(claim: RowClaim) -> bool:
     """Return whether a claim is about a possession or relation that the table lacks: `Tom's teacher`, `der Bruder von Tom`."""
-    return any(map(claim.is_unknown, (word for row in claim.named if (word := _find_possession(claim, row)))))
+    return any(map(claim.is_unknown, (word for row in claim.mentions if (word := _find_possession(claim, row)))))
 
 
-def _find_possession(claim: RowClaim, row: NamedRow) -> PlacedWord | None:
+def _find_possession(claim: RowClaim, row: RowMention) -> PlacedWord | None:
     """Return the word for what belongs to a named row: `teacher` in `Tom's teacher`."""
     before = [word for word in claim.words if word.end <= row.start]
-    if is_genitive(claim.written[row.start : row.end]):
+    if is_genitive(claim.full_text[row.start : row.end]):
         return next((word for word in claim.words if word.start >= row.end), None)
     is_of = before[-1:] and before[-1].word in load_word_list("of") and row.start - before[-1].end == 1
     return before[-2] if is_of and len(before) > 1 else None
@@ -64,21 +64,21 @@ def _picks_one(claim: RowClaim) -> bool:
     """Return whether a limit is about a row that a comparison picks: `the cheaper of Birch and Maple is under £9`."""
     definite, of = load_word_list("definite"), load_word_list("of")
     triples = zip(claim.folded, claim.folded[1:], claim.folded[2:], strict=False)
-    return bool(read_limits(claim.text)) and any(
+    return bool(read_limits(claim.masked_text)) and any(
         one in definite and bool(list_comparisons(two)) and three in of for one, two, three in triples
     )
 
 
 def _is_narrowed(claim: RowClaim) -> bool:
     """Return whether a question narrows what the cells say: `cheaper per kilo`, `the dearest in Germany`, `a used Birch`."""
-    narrowing, starts = load_word_list("narrowing"), {row.start for row in claim.named}
+    narrowing, starts = load_word_list("narrowing"), {row.start for row in claim.mentions}
     pairs = itertools.pairwise(claim.words)
-    unknown = [(before, word) for before, word in pairs if claim.is_asked and claim.is_unknown(word)]
+    unknown = [(before, word) for before, word in pairs if claim.is_question and claim.is_unknown(word)]
     return any(before.word in narrowing or word.end + 1 in starts for before, word in unknown)
 
 
 def _is_of_another_period(claim: RowClaim) -> bool:
-    """Return whether a value is for a unit that no column and no cell names: `£60 a month` beside an `Annual fee`."""
+    """Return whether a value is per unit that no column and no cell names: `£60 a month` for an `Annual fee`."""
     units = {word: unit for word in _list_units_of_values(claim) if (unit := find_unit(word)) is not None}
     if not units:
         return False
@@ -109,12 +109,12 @@ def _load_periods() -> dict[str, str]:
 def _is_of_another_time(claim: RowClaim) -> bool:
     """Return whether a question is about a time that the table does not cover: `last year`, `next week`."""
     pairs, other = itertools.pairwise(claim.folded), load_word_list("other_time")
-    return claim.is_asked and any(one in other and find_unit(two) is not None for one, two in pairs)
+    return claim.is_question and any(one in other and find_unit(two) is not None for one, two in pairs)
 
 
 def _names_another(claim: RowClaim) -> bool:
     """Return whether a question contains a name that no cell contains in exactly this form: `Ottoline` is not `Otto`."""
-    others = (word for word in claim.words[1:] if claim.is_asked and word.word in claim.content)
+    others = (word for word in claim.words[1:] if claim.is_question and word.word in claim.content)
     return any(claim.shows_name(word.start) and not claim.table.has_word(word.word) for word in others)
 
 

@@ -1,4 +1,4 @@
-"""Read a claim beside one table: the rows that it names, and what else it says."""
+"""Read a claim together with one table: the rows that it names, and what else it says."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,16 +18,21 @@ from modules.llm_platform.domain.extractive.quantities import (
     read_figure,
 )
 from modules.llm_platform.domain.extractive.superlatives import EXTREMES, find_superlative
-from modules.llm_platform.domain.extractive.table_words import fold_words, is_asked, load_word_list, split_cell
+from modules.llm_platform.domain.extractive.table_words import (
+    fold_words,
+    is_asked,
+    load_word_list,
+    split_cell,
+    strip_genitive,
+)
 from modules.llm_platform.domain.extractive.tables import Row, Table
 from modules.llm_platform.domain.row_claims.source_tables import (
-    HIDDEN,
-    NamedRow,
+    MASK,
     PlacedWord,
+    RowMention,
     SourceTable,
-    hide,
     list_placed_words,
-    strip_genitive,
+    mask,
 )
 from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.numbers import ALSO_VERBS, list_numbers, load_date_words, load_number_words
@@ -35,13 +40,13 @@ from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import fold
 
 CAPITAL_NOUNS: Final = "de"
-MAX_WORDS: Final = 100  # of a claim that is read beside tables
-MAX_UNEXPLAINED: Final = 1  # a word for the rows, such as "member", that the table need not have
+MAX_WORDS: Final = 100  # of a claim that is compared with tables
+MAX_UNCOVERED: Final = 1  # a word for the rows, such as "member", may be missing in the table
 _PRONOUN: Final = re.compile(r"-(?:t-)?(?:il|elle|ils|elles|on)\Z")
 _YEAR: Final = re.compile(r"\b(?:1[5-9]|20)\d\d\b")
 _SCALED: Final = re.compile(r"\d ?(?:million|billion|thousand|bn|mio|mrd|tsd)\b|[£$€] ?\d[\d.,]* ?[km]\b")
 TOLERANCE: Final = 1e-6
-STOPS: Final = ".,"  # at the end of a number they belong to the sentence
+STOPS: Final = ".,"  # at the end of a number, they belong to the sentence
 OTHER_WORDS: Final = (  # lists of words that compare, count or list
     *EXTREMES,
     "equal",
@@ -62,7 +67,7 @@ OTHER_WORDS: Final = (  # lists of words that compare, count or list
 
 
 class Amount(NamedTuple):
-    """A number of a claim with the unit that it is converted to (empty without a known one), and its span."""
+    """A number of a claim, converted to its base unit (empty if unknown), and its span."""
 
     value: float
     unit: str
@@ -73,8 +78,8 @@ class RowFinding(NamedTuple):
     """What the cells of a table say about a claim.
 
     - `is_true` is None if the claim lists only some of the rows that it should list.
-    - `places` are the rows that show this, and `column` is the column of the deciding cells.
-    - `claimed` is the span of the claim that is wrong.
+    - `places` are the indices of the rows that show this, and `column` is the column of the deciding cells.
+    - `claimed` is the span of the wrong part of the claim.
     """
 
     is_true: bool | None
@@ -86,20 +91,20 @@ class RowFinding(NamedTuple):
 class RowClaim:
     """A claim and one table.
 
-    - `named` are the rows that the claim names, in its order.
-    - `written` is the claim. `text` is the claim with the names of rows hidden, so that a number or word of a name is not read
-      as something else.
-    - `words` are the words outside of these names.
-    - `is_asked` is True for a question, whose author may not have seen the table.
+    - `mentions` are the rows that the claim names, in the order of the claim.
+    - `full_text` is the claim. `masked_text` is the claim with the names of rows masked, so that a number or a word of a name is
+      not read as something else.
+    - `words` are the words outside of these names, and `folded` are the same words without their spans.
+    - `is_question` is True for a question, whose author may not have seen the table.
     """
 
     def __init__(
-        self, text: str, words: Sequence[PlacedWord], source: SourceTable, language: str, *, is_asked: bool = False
+        self, text: str, words: Sequence[PlacedWord], source: SourceTable, language: str, *, is_question: bool = False
     ) -> None:
-        self.written, self.source, self.language, self.is_asked = text, source, language, is_asked
-        self.named: list[NamedRow] = source.find_named_rows(words, language)
-        self.text = hide(text, [(row.start, row.end) for row in self.named])
-        named = {at for row in self.named for at in range(row.start, row.end)}
+        self.full_text, self.source, self.language, self.is_question = text, source, language, is_question
+        self.mentions: list[RowMention] = source.find_mentions(words, language)
+        self.masked_text = mask(text, [(row.start, row.end) for row in self.mentions])
+        named = {at for row in self.mentions for at in range(row.start, row.end)}
         self.words = [word for word in words if word.start not in named]
         self.folded = [word.word for word in self.words]
 
@@ -109,28 +114,28 @@ class RowClaim:
 
     @property
     def places(self) -> list[int]:
-        """The places of the named rows, each once."""
-        return list(dict.fromkeys(row.place for row in self.named))
+        """The indices of the named rows, without repetition."""
+        return list(dict.fromkeys(row.place for row in self.mentions))
 
     @cached_property
     def quantities(self) -> Columns:
-        """The columns of quantities that name no row of the claim."""
-        naming = {row.column for row in self.named}
+        """The columns of quantities, without those whose cells name rows of the claim."""
+        naming = {row.column for row in self.mentions}
         return {at: column for at, column in self.table.quantities.items() if at not in naming}
 
     @cached_property
     def _lower_text(self) -> str:
         """The text in lower case, with the same length: `casefold` turns an ß into two letters, and `lower` an İ."""
-        return "".join(lower if len(lower := sign.lower()) == 1 else sign for sign in self.text)
+        return "".join(lower if len(lower := sign.lower()) == 1 else sign for sign in self.masked_text)
 
     @cached_property
-    def day(self) -> DateRange | None:
+    def date(self) -> DateRange | None:
         """The first date of the claim outside of names. A lower-case "may" is not a month."""
         try:
             day = find_date(self._lower_text) or self._find_year()
         except ValueError:
             return None
-        return None if day is None or self.text[day.start : day.end] in ALSO_VERBS else day
+        return None if day is None or self.masked_text[day.start : day.end] in ALSO_VERBS else day
 
     def _find_year(self) -> DateRange | None:
         """Return the year of `vor 2020 angeschafft`: a number before a word is a year only after such a phrase."""
@@ -144,7 +149,7 @@ class RowClaim:
     @cached_property
     def amounts(self) -> list[Amount]:
         """The numbers of the claim in figures, outside of names and dates."""
-        text, day, found = self._lower_text, self.day, []
+        text, day, found = self._lower_text, self.date, []
         for part in list_quantities(text):
             decimal = find_decimal_sign([part.figure])
             if decimal is not None and not (day and day.start <= part.start < day.end):
@@ -156,7 +161,7 @@ class RowClaim:
     def content(self) -> list[str]:
         """The words that name something: no function words, no words of comparisons, no numbers."""
         left_out = load_stop_words(self.language) | _load_other_words()
-        words = (_strip_pronoun(strip_genitive(word)) for word in fold_words(self.text.replace(HIDDEN, " ")))
+        words = (_strip_pronoun(strip_genitive(word)) for word in fold_words(self.masked_text.replace(MASK, " ")))
         return [
             word
             for word in words
@@ -185,46 +190,46 @@ class RowClaim:
         return None if at == len(self.folded) or self.table.is_in_column_name(self.folded, at) else at
 
     @property
-    def is_explained(self) -> bool:
-        """True if the table has all content words except at most one, which may be a word for the rows.
+    def is_covered(self) -> bool:
+        """True if the table has all content words, or all but one, which may be a word for the rows.
 
-        The exception may not be part of a name: `Tom Becker` is not `Tom Adeyemi`, and `La Encina Alta` is not `La Encina`.
+        The missing word may not be part of a name: `Tom Becker` is not `Tom Adeyemi`, and `La Encina Alta` is not `La Encina`.
         """
-        return self._unknown_words <= MAX_UNEXPLAINED and not any(map(self._has_other_name, self.named))
+        return self._unknown_word_count <= MAX_UNCOVERED and not any(map(self._has_other_name, self.mentions))
 
     def is_unknown(self, word: PlacedWord) -> bool:
         """Return whether a word names something that the table does not have."""
         return word.word in self.content and not self.table.count_matches([word.word])
 
     @property
-    def is_known(self) -> bool:
+    def is_fully_covered(self) -> bool:
         """True if the table has all content words."""
-        return not self._unknown_words
+        return not self._unknown_word_count
 
     @property
-    def may_ask_else(self) -> bool:
-        """True if a question has a word that the table lacks: `did Ann leave before 2020` is not about the day she joined."""
-        return self.is_asked and not self.is_known
+    def may_ask_beyond_table(self) -> bool:
+        """True for a question with a word that the table lacks: `did Ann leave before 2020` is not about the day she joined."""
+        return self.is_question and not self.is_fully_covered
 
-    def _has_other_name(self, row: NamedRow) -> bool:
+    def _has_other_name(self, row: RowMention) -> bool:
         """Return whether an unknown name is right before or after a name."""
         beside = (word for word in self.words if row.start - word.end == 1 or word.start - row.end == 1)
         is_capital, stop_words = self.shows_name(row.start), load_stop_words(self.language)
         names = (
-            word.word for word in beside if self.written[word.start].isupper() is self.written[row.start].isupper()
+            word.word for word in beside if self.full_text[word.start].isupper() is self.full_text[row.start].isupper()
         )
         others = (word for word in names if word not in stop_words and not self.table.count_matches([word]))
         return (row.is_part or is_capital) and any(is_capital or word in self.content for word in others)
 
     def shows_name(self, at: int) -> bool:
         """Return whether the letter at a place is a capital that shows a name. In German, all nouns begin with a capital."""
-        return self.written[at].isupper() and not self.language.startswith(CAPITAL_NOUNS)
+        return self.full_text[at].isupper() and not self.language.startswith(CAPITAL_NOUNS)
 
     @cached_property
-    def _unknown_words(self) -> int:
+    def _unknown_word_count(self) -> int:
         """The number of content words that the table lacks.
 
-        Another word for what a column measures does not count, such as `joined` beside a column `Started`.
+        A synonym for what a column measures does not count, such as `joined` for a column `Started`.
         """
         names = {word for name in self.table.names for word in name}
         heads = frozenset().union(*(one.heads for one in load_measures() if not one.heads.isdisjoint(names)))
@@ -233,7 +238,7 @@ class RowClaim:
 
     def has_cell(self, amount: Amount, places: Iterable[int], column: int | None = None) -> bool:
         """Return whether one of these rows has this number in a cell, or in the cell of this column."""
-        written = self.text[slice(*amount.span)]
+        written = self.masked_text[slice(*amount.span)]
         stated = [values for values, _ in list_numbers(written)]
         rows = (self.table.rows[place] for place in places)
         cells = (cell for row in rows for cell in (row if column is None else [row[column]]))
@@ -246,7 +251,7 @@ class RowClaim:
 
     def _confirms_dates(self, places: Sequence[int], but: Span | None) -> bool:
         """Return whether the date of the claim is in each of these rows. A second date is not confirmed."""
-        day = self.day
+        day = self.date
         if day is None:
             return True
         try:
@@ -259,22 +264,22 @@ class RowClaim:
         return is_alone and all(any(one is not None and day.first <= one <= day.last for one in row) for row in values)
 
     @property
-    def is_rough(self) -> bool:
-        """True if a number is rounded or uses a scale that cells do not: `about £119`, `£1.2 million`."""
+    def is_approximate(self) -> bool:
+        """True if a number is rounded or has a scale: `about £119`, `£1.2 million`."""
         hedged = any(len(word) > 1 and word in load_phrases("hedges") for word in self.folded)  # the C of °C is none
         return hedged or _SCALED.search(self._lower_text) is not None
 
     @cached_property
-    def is_of_one_kind(self) -> bool:
-        """False if cells of two columns name different rows: `Windflower lies in B5` is about another cell of the first one."""
+    def has_consistent_mentions(self) -> bool:
+        """False if names in two columns are names of different rows, as in `Windflower lies in B5`."""
         by_column: dict[int, set[int]] = {}
-        for row in self.named:
+        for row in self.mentions:
             by_column.setdefault(row.column, set()).add(row.place)
         return len({frozenset(places) for places in by_column.values()}) <= 1
 
     @cached_property
     def flags(self) -> dict[int, list[bool | None]]:
-        """The columns of yes and no that the claim names with all words. A few cells may have other words."""
+        """The yes-or-no columns whose whole name is in the claim. Up to half of the cells may have other words."""
         flags = self.table.flags.items()
         plain = {at: cells for at, cells in flags if 2 * sum(cell is not None for cell in cells) >= len(cells)}
         return {
@@ -285,11 +290,11 @@ class RowClaim:
 
     @cached_property
     def named_cells(self) -> dict[int, set[Row]]:
-        """The words of the cells, in any row, that the claim names by all of their words, by column.
+        """The cells, in any row, whose words are all in the claim, by column.
 
-        Columns of values and those with the names of its rows are left out.
+        Columns of quantities and dates, and the columns that name rows of the claim, are left out.
         """
-        left_out = {*self.quantities, *self.table.dates, *(row.column for row in self.named)}
+        left_out = {*self.quantities, *self.table.dates, *(row.column for row in self.mentions)}
         return {at: cells for at, cells in self.table.find_named_cells(self.content).items() if at not in left_out}
 
     def has_other_cells(self, places: Iterable[int]) -> bool:
@@ -314,12 +319,12 @@ def equals(one: float, other: float) -> bool:
 
 
 def read_row_claims(
-    text: str, tables: Sequence[SourceTable], language: str, *, is_asked: bool = False
+    text: str, tables: Sequence[SourceTable], language: str, *, is_question: bool = False
 ) -> Iterator[RowClaim]:
-    """Yield the claim beside each table. A claim of more than MAX_WORDS words is not read."""
+    """Yield the claim with each table. A claim of more than MAX_WORDS words is left out."""
     words = list_placed_words(text)
     kept = tables if len(words) <= MAX_WORDS else ()
-    return (RowClaim(text, words, table, language, is_asked=is_asked) for table in kept)
+    return (RowClaim(text, words, table, language, is_question=is_question) for table in kept)
 
 
 @cache

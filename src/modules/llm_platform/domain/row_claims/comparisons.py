@@ -27,7 +27,7 @@ from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
 from modules.llm_platform.domain.row_claims.claim import Amount, RowClaim, RowFinding, equals
-from modules.llm_platform.domain.row_claims.source_tables import NamedRow
+from modules.llm_platform.domain.row_claims.source_tables import RowMention
 from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import load_number_words
 from modules.llm_platform.domain.text.sentences import Span
@@ -59,8 +59,8 @@ PREPOSITIONS: Final[dict[LimitKind, ComparedMeasure]] = {
 class _Comparison(NamedTuple):
     """The first rows, compared with the others. `word` is the comparative and `than` the word after it."""
 
-    first: Sequence[NamedRow]
-    others: Sequence[NamedRow]
+    first: Sequence[RowMention]
+    others: Sequence[RowMention]
     measures: Sequence[ComparedMeasure]
     word: Span
 
@@ -70,7 +70,7 @@ def compare_named_rows(claim: RowClaim) -> RowFinding | None:
 
     None if the claim compares no rows, or if it is uncertain what it compares.
     """
-    if len(claim.places) < 2 or count_negators(claim.folded) or not claim.is_explained:
+    if len(claim.places) < 2 or count_negators(claim.folded) or not claim.is_covered:
         return None
     if not load_word_list("together").isdisjoint(claim.folded):
         return None  # `more than Ann and Ben combined`
@@ -101,8 +101,8 @@ def compares_rows(claim: RowClaim) -> bool:
 def _read_comparison(claim: RowClaim) -> _Comparison | None:
     """Return the comparison of a claim in which one "than" is before a name."""
     than = load_phrases("than")
-    for number, row in enumerate(claim.named[1:], 1):
-        gap = [at for at, word in enumerate(claim.words) if claim.named[number - 1].end <= word.start < row.start]
+    for number, row in enumerate(claim.mentions[1:], 1):
+        gap = [at for at, word in enumerate(claim.words) if claim.mentions[number - 1].end <= word.start < row.start]
         for at in reversed(gap[-THAN_REACH:]):
             word = claim.folded[at]
             before = range(max(0, at - COMPARATIVE_REACH), at)
@@ -112,7 +112,7 @@ def _read_comparison(claim: RowClaim) -> _Comparison | None:
             if found is not None:  # `after H2 but before Neo4j` is two comparisons
                 after = claim.folded[gap[-1] + 1 :]
                 is_one = not any(map(_read_preposition, after)) and THAN.isdisjoint(after)
-                return _Comparison(claim.named[:number], claim.named[number:], *found) if is_one else None
+                return _Comparison(claim.mentions[:number], claim.mentions[number:], *found) if is_one else None
     return None
 
 
@@ -181,7 +181,7 @@ def _check_order(claim: RowClaim, compared: _Comparison, by: ComparedMeasure) ->
 def _find_stated_gap(claim: RowClaim, comparative: Span) -> Amount | None:
     """Return the amount right before a comparative: `£20 more`, `two years older`."""
     for one in (*claim.amounts, *claim.spelled_amounts):
-        if one.span[1] <= comparative[0] and len(claim.text[one.span[1] : comparative[0]].split()) <= GAP_REACH:
+        if one.span[1] <= comparative[0] and len(claim.masked_text[one.span[1] : comparative[0]].split()) <= GAP_REACH:
             return one
     return None
 
@@ -198,7 +198,7 @@ def _confirms_others(claim: RowClaim, compared: _Comparison, gap: Amount | None)
     before = [word.word for word in claim.words if word.end <= compared.word[0]]
     is_unit = len(before) > 1 and before[-2] in load_word_list("single") and find_unit(before[-1]) is not None
     is_unstated = gap is None and is_unit  # `a year older`, `the day before`
-    return claim.day is None and not is_unstated and all(claim.has_cell(one, places) for one, places in sides)
+    return claim.date is None and not is_unstated and all(claim.has_cell(one, places) for one, places in sides)
 
 
 def list_values(found: tuple[int, Column] | None, places: Sequence[int]) -> list[float]:
@@ -212,8 +212,8 @@ def _is_gap(claim: RowClaim, amount: Amount, column: Column, gaps: Sequence[floa
     """Return whether a stated amount is the difference of two values; None if it is something else."""
     before = " ".join(word.word for word in claim.words if word.end <= amount.span[0])
     rough = tuple(load_phrases("above", "below", "from", "up_to", "hedges"))  # `over 2,000 kg more than`
-    is_rough = before.endswith(rough)
-    if len(gaps) != 1 or amount.unit not in ("", column.unit) or is_rough:
+    is_approximate = before.endswith(rough)
+    if len(gaps) != 1 or amount.unit not in ("", column.unit) or is_approximate:
         return None
     return equals(gaps[0], amount.value)
 
@@ -271,7 +271,7 @@ def _read_factor(claim: RowClaim) -> float | None:
 
 def _choose_named_column(claim: RowClaim) -> int | None:
     """Return the only column whose name has a word of the claim, or the only one whose whole name is in it."""
-    naming = {row.column for row in claim.named}
+    naming = {row.column for row in claim.mentions}
     split = {at: split_cell(name) for at, name in enumerate(claim.table.columns) if at not in naming}
     named = [at for at, words in split.items() if any(is_asked(word, claim.folded) for word in words)]
     in_full = [at for at in named if all(is_asked(word, claim.folded) for word in split[at])]
@@ -302,7 +302,7 @@ def choose_compared_column(
     if not sought:  # `twice as heavy as`
         sought = [one.measure for word in claim.folded for one in list_comparisons(word)]
     left, has_hint = list_nearest_columns(claim.table.columns, columns, claim.folded, sought)
-    is_only_date = is_of_dates and claim.is_known  # `gets in first of a morning` may be about another column
+    is_only_date = is_of_dates and claim.is_fully_covered  # `gets in first of a morning` may be about another column
     is_certain = has_hint or (measure is not None and not is_of_dates) or is_only_date or bool(unit)
     if len(left) != 1 or not is_certain or has_better_column(claim.table, left[0], claim.folded, sought):
         return None

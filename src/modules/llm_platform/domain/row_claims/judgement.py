@@ -1,8 +1,8 @@
 """Judge claims about the rows of a table by what the cells say: `Tom is under 18`, `Ines is older than Ben`, `Three are paid`.
 
-The words of such a claim are not in the table: a row has the age 16, but not the words "under 18". The claim is read like a
-question (`extractive.asked_rows`), and the rows that it names are compared with the rows that answer the question. There is no
-finding if it is uncertain what the claim compares, or if it also says something else.
+The words of such a claim are not in the table: a row has the age 16, but not the words "under 18". The claim is therefore read
+like a question (`extractive.asked_rows`), and the rows that it names are compared with the rows that answer that question. There
+is no finding if it is uncertain what the claim compares, or if the claim also says something else.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.row_claims.beyond_cells import is_beyond_cells, says_more_of_rows
 from modules.llm_platform.domain.row_claims.claim import RowClaim, RowFinding, read_row_claims
 from modules.llm_platform.domain.row_claims.comparisons import compare_named_rows, compares_rows
+from modules.llm_platform.domain.row_claims.compound_claims import is_one_statement, split_statements
 from modules.llm_platform.domain.row_claims.named_columns import check_named_column, names_empty_cell
-from modules.llm_platform.domain.row_claims.sets import (
+from modules.llm_platform.domain.row_claims.row_sets import (
     check_cell,
     check_count,
     check_extreme,
@@ -22,7 +23,6 @@ from modules.llm_platform.domain.row_claims.sets import (
     has_limit_or_extreme,
 )
 from modules.llm_platform.domain.row_claims.source_tables import SourceTable
-from modules.llm_platform.domain.row_claims.statements import divide, is_one_statement
 
 CHECKS: Final[Sequence[Callable[[RowClaim], RowFinding | None]]] = (
     check_extreme,
@@ -37,7 +37,7 @@ CHECKS: Final[Sequence[Callable[[RowClaim], RowFinding | None]]] = (
 class RowJudgement(NamedTuple):
     """What the tables of a source say about a claim.
 
-    - `claim` and `finding` come from the only table that decides the claim. They are None if no table does, or several do.
+    - `claim` and `finding` come from the only table that decides the claim. They are None if no table or several tables do.
     - `is_open` is True if the claim compares or counts rows, but it is not certain what the cells say.
     """
 
@@ -49,27 +49,27 @@ class RowJudgement(NamedTuple):
 NOTHING: Final = RowJudgement()
 
 
-def judge_rows(text: str, tables: Sequence[SourceTable], language: str, *, is_asked: bool = False) -> RowJudgement:
-    """Return what the tables say. `is_asked` is True for a question, which is read more strictly."""
+def judge_rows(text: str, tables: Sequence[SourceTable], language: str, *, is_question: bool = False) -> RowJudgement:
+    """Return what the tables say. `is_question` is True for a question, which is read more strictly."""
     if not tables:
         return NOTHING
-    claims = list(read_row_claims(text, tables, language, is_asked=is_asked))
-    found = [(claim, finding) for claim in claims if (finding := _find(claim)) is not None]
+    claims = list(read_row_claims(text, tables, language, is_question=is_question))
+    found = [(claim, finding) for claim in claims if (finding := _check_claim(claim)) is not None]
     if len(found) == 1:
         return RowJudgement(*found[0])
-    return RowJudgement(is_open=any(map(_compares, claims)))
+    return RowJudgement(is_open=any(map(_compares_or_counts, claims)))
 
 
-def _find(claim: RowClaim) -> RowFinding | None:
+def _check_claim(claim: RowClaim) -> RowFinding | None:
     """Return what the cells say; None if the claim gives a reason or says more than the cells of single rows."""
     if is_beyond_cells(claim):
         return None
-    return _find_statement(claim) if is_one_statement(claim) else _find_all(divide(claim))
+    return _check_statement(claim) if is_one_statement(claim) else _check_statements(split_statements(claim))
 
 
-def _find_all(statements: Sequence[Sequence[RowClaim]]) -> RowFinding | None:
-    """Return what the cells say of several statements: all are true, or one is wrong; None if one is uncertain."""
-    found = [_find_agreed(interpretations) for interpretations in statements]
+def _check_statements(statements: Sequence[Sequence[RowClaim]]) -> RowFinding | None:
+    """Return what the cells say about all statements: false if one is wrong, None if one is uncertain."""
+    found = [_check_interpretations(interpretations) for interpretations in statements]
     wrong = next((one for one in found if one is not None and one.is_true is False), None)
     if wrong is not None:
         return wrong
@@ -78,24 +78,24 @@ def _find_all(statements: Sequence[Sequence[RowClaim]]) -> RowFinding | None:
     return RowFinding(True, list(places)) if known and len(known) == len(found) else None
 
 
-def _find_agreed(interpretations: Sequence[RowClaim]) -> RowFinding | None:
-    """Return the finding of a statement; None if its interpretations differ: `Tom is 16 and the oldest is 71` is about two."""
-    found = [_find_statement(claim) for claim in interpretations if is_one_statement(claim)]
+def _check_interpretations(interpretations: Sequence[RowClaim]) -> RowFinding | None:
+    """Return the finding of a statement; None if its interpretations lead to different findings."""
+    found = [_check_statement(claim) for claim in interpretations if is_one_statement(claim)]
     known = [one for one in found if one is not None]
     return known[0] if len({one.is_true for one in known}) == 1 else None
 
 
-def _find_statement(claim: RowClaim) -> RowFinding | None:
+def _check_statement(claim: RowClaim) -> RowFinding | None:
     if compares_rows(claim):
         return compare_named_rows(claim)
     return next((finding for check in CHECKS if (finding := check(claim)) is not None), None)
 
 
-def _compares(claim: RowClaim) -> bool:
+def _compares_or_counts(claim: RowClaim) -> bool:
     """Return whether a claim compares or counts rows, so that shared words cannot decide it."""
     is_of_several = not is_one_statement(claim) or any(len(cells) > 1 for cells in claim.named_cells.values())
     joins_rows = len(claim.places) > 1 and is_of_several  # `Tom plays the viola and Ines the cello`
-    is_of_some = bool(claim.named) and has_limit_or_extreme(claim)
+    is_of_some = bool(claim.mentions) and has_limit_or_extreme(claim)
     return (
         joins_rows
         or is_of_some

@@ -21,7 +21,7 @@ _RANGE: Final = re.compile(
 _CELL_RANGE: Final = re.compile(r"(\d{1,2}) ?[-–] ?(\d{1,2})")
 
 
-class _Named(NamedTuple):
+class _NamedCell(NamedTuple):
     """The cell of the named row in the named column, by its text and its words, and the columns with cells of the same kind."""
 
     place: int
@@ -33,7 +33,7 @@ class _Named(NamedTuple):
 
 def check_named_column(claim: RowClaim) -> RowFinding | None:
     """Return whether the named cell has the words or the range of numbers that a claim states; None if it states neither."""
-    named = _find_named(claim)
+    named = _find_named_cell(claim)
     if named is None:
         return None
     value = _find_stated_value(claim, named)
@@ -41,7 +41,7 @@ def check_named_column(claim: RowClaim) -> RowFinding | None:
         spans = [word[1:] for word in claim.words if word.word in value]
         stated = (spans[0][0], spans[-1][1])
         return _compare(named, value == named.words, stated) if _says_nothing_else(claim, named, [stated]) else None
-    found, cell = _RANGE.search(claim.text), _CELL_RANGE.fullmatch(named.text.strip())
+    found, cell = _RANGE.search(claim.masked_text), _CELL_RANGE.fullmatch(named.text.strip())
     if found is None or cell is None or not _says_nothing_else(claim, named, [found.span()]):
         return None
     return _compare(named, found.groups() == cell.groups(), found.span())
@@ -49,7 +49,7 @@ def check_named_column(claim: RowClaim) -> RowFinding | None:
 
 def names_empty_cell(claim: RowClaim) -> bool:
     """Return whether the named cell says that there is nothing, and the claim does not: `Ravi works on Thursday`."""
-    named = _find_named(claim)
+    named = _find_named_cell(claim)
     return (
         named is not None
         and load_word_list("lacking").issuperset(named.words)
@@ -57,13 +57,13 @@ def names_empty_cell(claim: RowClaim) -> bool:
     )
 
 
-def _compare(named: _Named, is_true: bool, stated: Span) -> RowFinding:
+def _compare(named: _NamedCell, is_true: bool, stated: Span) -> RowFinding:
     return RowFinding(is_true, [named.place], named.column, None if is_true else stated)
 
 
-def _find_named(claim: RowClaim) -> _Named | None:
+def _find_named_cell(claim: RowClaim) -> _NamedCell | None:
     """Return the cell; None if it is empty, and if the claim names no row or several, no column or several, or has a "not"."""
-    naming = {row.column for row in claim.named}
+    naming = {row.column for row in claim.mentions}
     columns = [
         at
         for at, name in enumerate(claim.table.names)
@@ -77,10 +77,10 @@ def _find_named(claim: RowClaim) -> _Named | None:
     alike = frozenset(at for at in others if not cells.isdisjoint(claim.table.list_cells(at)))
     text = claim.table.rows[place][column]
     words = split_cell(text)
-    return _Named(place, column, text, words, alike) if alike and words else None
+    return _NamedCell(place, column, text, words, alike) if alike and words else None
 
 
-def _find_stated_value(claim: RowClaim, named: _Named) -> Row | None:
+def _find_stated_value(claim: RowClaim, named: _NamedCell) -> Row | None:
     """Return the only cell of the named column, or of one that is alike, whose words the claim has."""
     columns = (named.column, *named.alike)
     values = {split_cell(cell) for at in columns for cell in claim.table.list_cells(at)}
@@ -88,7 +88,7 @@ def _find_stated_value(claim: RowClaim, named: _Named) -> Row | None:
     return stated[0] if len(stated) == 1 else None
 
 
-def _says_nothing_else(claim: RowClaim, named: _Named, stated: list[Span]) -> bool:
+def _says_nothing_else(claim: RowClaim, named: _NamedCell, stated: list[Span]) -> bool:
     """Return whether all other words name the row or the column, or join them: "is", "has", "works", "on"."""
     name = claim.table.names[named.column]
     joining = load_word_list("joining_cells")

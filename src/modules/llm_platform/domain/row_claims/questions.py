@@ -87,8 +87,8 @@ def _asks_for_any(question: Question, table: Table) -> bool:
     """
     words = fold_words(question.text)
     limits = [read_limit_question(limit, question.language) for limit in read_limits(question.text)]
-    is_known = all(table.count_matches(limit.content) == len(limit.content) for limit in limits)
-    is_of_any = is_known and load_word_list("every").isdisjoint(words)
+    is_fully_covered = all(table.count_matches(limit.content) == len(limit.content) for limit in limits)
+    is_of_any = is_fully_covered and load_word_list("every").isdisjoint(words)
     return is_of_any and _asks_yes_or_no(question, words) and asks_for_limited_rows(question)
 
 
@@ -113,7 +113,7 @@ def decide_by_rows(question: Question, tables: Sequence[SourceTable]) -> RowsFou
     if count_negators(words):
         return None
     if _has_alternatives(words):
-        claims = read_row_claims(question.text, tables, question.language, is_asked=True)
+        claims = read_row_claims(question.text, tables, question.language, is_question=True)
         found = [one for claim in claims if (one := _choose_row(claim)) is not None]
         return found[0] if len(found) == 1 else None
     return _say_yes_or_no(question, tables) if _asks_yes_or_no(question, words) else None
@@ -137,7 +137,7 @@ def _asks_yes_or_no(question: Question, words: Sequence[str]) -> bool:
 def _say_yes_or_no(question: Question, tables: Sequence[SourceTable]) -> RowsFound | None:
     if (judged := _judge_statement(question, tables)) is not None:
         return judged
-    claims = list(read_row_claims(question.text, tables, question.language, is_asked=True))
+    claims = list(read_row_claims(question.text, tables, question.language, is_question=True))
     matches = [claim.table.count_matches(claim.content) for claim in claims]
     nearest = [claim for claim, count in zip(claims, matches, strict=True) if count == max(matches)]
     found = [one for claim in nearest if (one := decide_all_rows(claim)) is not None]
@@ -145,7 +145,7 @@ def _say_yes_or_no(question: Question, tables: Sequence[SourceTable]) -> RowsFou
 
 
 def _judge_statement(question: Question, tables: Sequence[SourceTable]) -> RowsFound | None:
-    judged = judge_rows(_state(question), tables, question.language, is_asked=True)
+    judged = judge_rows(_state(question), tables, question.language, is_question=True)
     if judged.claim is None or judged.finding is None or judged.finding.is_true is None:
         return None
     places = tuple(dict.fromkeys([*judged.claim.places, *judged.finding.places]))
@@ -164,8 +164,8 @@ def _choose_row(claim: RowClaim) -> RowsFound | None:
 
     There is no answer if the question may be about two measures, and they give different rows.
     """
-    is_stated = claim.amounts or claim.spelled_amounts or claim.day  # `which was cheaper in 2019` is about other cells
-    if len(claim.places) < MIN_NAMED or not claim.is_explained or is_beyond_cells(claim) or is_stated:
+    is_stated = claim.amounts or claim.spelled_amounts or claim.date  # `which was cheaper in 2019` is about other cells
+    if len(claim.places) < MIN_NAMED or not claim.is_covered or is_beyond_cells(claim) or is_stated:
         return None
     measures = list(_list_measures(claim))
     of_numbers = [one for one in measures if not one.is_of_dates and _choose_column(claim, one) is not None]
@@ -206,5 +206,5 @@ def _compare(claim: RowClaim, by: ComparedMeasure) -> RowsFound | None:
     shown = RowsFound(claim.table, places, len(places), extreme, column, "same")
     if len(first) == len(values):
         return shown
-    name = next(claim.table.rows[row.place][row.column] for row in claim.named if row.place == first[0])
+    name = next(claim.table.rows[row.place][row.column] for row in claim.mentions if row.place == first[0])
     return replace(shown, decision="first", name=name)

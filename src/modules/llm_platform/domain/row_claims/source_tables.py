@@ -1,7 +1,6 @@
-"""The tables of a source, and which of their rows a claim names."""
+"""Find the tables of a source, and the rows that a claim names."""
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,34 +8,33 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.measures import is_measuring_word
+from modules.llm_platform.domain.extractive.sentences import CELL_BAR
 from modules.llm_platform.domain.extractive.table_text import PlacedTable, find_tables
-from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
+from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell, strip_genitive
 from modules.llm_platform.domain.extractive.tables import Table
 from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
-HIDDEN: Final = "\x00"  # replaces each character of a name, so that what is after it keeps its place
+MASK: Final = "\x00"  # replaces each character of a name, so that all offsets stay valid
 MAX_NAME_WORDS: Final = 12
 MIN_NAME_WORDS: Final = 2  # of a longer name that a claim cuts off: `mini digger` is the `Mini digger (1.5 t)`
 MIN_LETTERS: Final = 3  # of a single word that names a row
 MIN_NAMES_SHARE: Final = 0.5  # of the rows have a name of their own
-_BAR: Final = re.compile(r"(?<!\\)\|")
-_GENITIVE: Final = re.compile(r"['’]s?$")
 
 
 class PlacedWord(NamedTuple):
-    """A folded word of a claim, without the ending of a genitive, and its span."""
+    """A folded word of a claim without the genitive ending, and its span."""
 
     word: str
     start: int
     end: int
 
 
-class NamedRow(NamedTuple):
-    """The place of a row in its table, the column of the cell that names it, and the span of the name in the claim.
+class RowMention(NamedTuple):
+    """The name of a row in a claim: the row, the column of the cell with the name, and the span of the name in the claim.
 
-    `is_part` is True if only one word of a longer name is there.
+    `is_part` is True if the claim has only one word of a longer name.
     """
 
     place: int
@@ -50,14 +48,12 @@ _Cell = tuple[int, int]
 """A cell by its place and its column."""
 
 
-class _Names:
-    """The names of rows, by their words.
+class _NameIndex:
+    """Maps the words of names to the cells with these names. None marks words that two rows share.
 
-    - `whole` are the whole names.
-    - `begun` are the beginnings of longer names, from two words on.
-    - `single` are single words of names in the first column.
-
-    None marks words that two rows share.
+    - `whole` has the whole names.
+    - `begun` has the beginnings of longer names, from two words on.
+    - `single` has single words of names in the first column.
     """
 
     def __init__(self) -> None:
@@ -76,7 +72,7 @@ class _Names:
         return self.whole.get(words) or (None if words[-1] in stop_words else self.begun.get(words))
 
 
-def _leave_out_joined(found: Sequence[NamedRow]) -> list[NamedRow]:
+def _leave_out_joined(found: Sequence[RowMention]) -> list[RowMention]:
     """Leave out adjacent words that are parts of two names: a `Snake Palm` is not a `Snake Plant`."""
     pairs = itertools.pairwise(found)
     joined = {
@@ -94,14 +90,6 @@ def _add(names: dict[tuple[str, ...], _Cell | None], words: tuple[str, ...], cel
 def list_placed_words(text: str) -> list[PlacedWord]:
     found = WORD_WITH_APOSTROPHE.finditer(text)
     return [PlacedWord(strip_genitive(fold(word[0]).replace("’", "'")), *word.span()) for word in found]
-
-
-def is_genitive(word: str) -> bool:
-    return _GENITIVE.search(word) is not None
-
-
-def strip_genitive(word: str) -> str:
-    return _GENITIVE.sub("", word)
 
 
 @dataclass(frozen=True)
@@ -123,23 +111,23 @@ class SourceTable:
     def find_cell(self, text: str, place: int, column: int) -> Span:
         """Return the span of a cell in the source; if the row is shorter, the span of the row."""
         start, end = self.spans[place]
-        bars = [found.start() for found in _BAR.finditer(text, start, end)]
+        bars = [found.start() for found in CELL_BAR.finditer(text, start, end)]
         if column + 1 >= len(bars):
             return start, end
         cell = text[bars[column] + 1 : bars[column + 1]]
         first = bars[column] + 1 + len(cell) - len(cell.lstrip())
         return first, first + len(cell.strip())
 
-    def find_named_rows(self, words: Sequence[PlacedWord], language: str) -> list[NamedRow]:
-        """Return the rows whose name is in the claim, in the order of the claim. If names overlap, the longest one counts.
+    def find_mentions(self, words: Sequence[PlacedWord], language: str) -> list[RowMention]:
+        """Return the names of rows in the claim, in order. If names overlap, the longest one counts.
 
-        Cells of a column in which some rows are alike name a row only in a claim without another name.
+        A column with equal cells only names rows if the claim has no name from the other columns.
         """
         first, others = self._names
         return self._find_names(words, first, language) or self._find_names(words, others, language)
 
-    def _find_names(self, words: Sequence[PlacedWord], known: _Names, language: str) -> list[NamedRow]:
-        found, at, stop_words = list[NamedRow](), 0, load_stop_words(language)
+    def _find_names(self, words: Sequence[PlacedWord], known: _NameIndex, language: str) -> list[RowMention]:
+        found, at, stop_words = list[RowMention](), 0, load_stop_words(language)
         while at < len(words):
             here = tuple(word.word for word in words[at : at + MAX_NAME_WORDS])
             length, cell = next(
@@ -149,7 +137,7 @@ class SourceTable:
             is_part = cell is None and self._is_distinctive(here[0], language) and here[:2] not in known.begun
             cell = known.single.get(here[:1]) if is_part else cell
             if cell is not None and self._is_meant(here[:length], cell, words, at):
-                found.append(NamedRow(*cell, words[at].start, words[at + length - 1].end, is_part))
+                found.append(RowMention(*cell, words[at].start, words[at + length - 1].end, is_part))
             at += length
         return _leave_out_joined(found)
 
@@ -165,9 +153,9 @@ class SourceTable:
         return not is_number or (at > 0 and is_asked(words[at - 1].word, self.table.names[cell[1]]))
 
     @cached_property
-    def _names(self) -> tuple[_Names, _Names]:
-        """The names of rows: the names in the first column and in columns without equal cells, and the names in other columns."""
-        first, others = _Names(), _Names()
+    def _names(self) -> tuple[_NameIndex, _NameIndex]:
+        """The names in the first column with names and in columns without equal cells, and the names in other columns."""
+        first, others = _NameIndex(), _NameIndex()
         says_yes_or_no = load_word_list("yes") | load_word_list("lacking")
         for column in range(len(self.table.columns)):
             if self._has_names(column):
@@ -198,8 +186,8 @@ def read_source_tables(text: str, title: str, *, is_whole: bool, source: int = 0
     return [SourceTable(placed, is_whole and placed.has_all_rows) for placed in find_tables(text, title, source)]
 
 
-def hide(text: str, spans: Sequence[Span]) -> str:
-    """Return the text with these spans hidden."""
+def mask(text: str, spans: Sequence[Span]) -> str:
+    """Return the text with these spans masked."""
     for start, end in spans:
-        text = text[:start] + HIDDEN * (end - start) + text[end:]
+        text = text[:start] + MASK * (end - start) + text[end:]
     return text

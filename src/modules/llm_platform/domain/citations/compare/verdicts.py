@@ -260,7 +260,7 @@ def _judge_by_rows(claim: RowClaim, finding: RowFinding, source: SourceText) -> 
     change = None
     if finding.claimed is not None and finding.column is not None:
         place, column = finding.places[-1], finding.column
-        is_name = any(row.column == column for row in claim.named)
+        is_name = any(row.column == column for row in claim.mentions)
         kind: DifferenceKind = "name" if is_name else "date" if column in claim.table.dates else "number"
         change = Change(kind, finding.claimed, claim.source.find_cell(source.text, place, column))
     return Judgement("unsupported", 0.0, quote, is_refuted=True, is_computed=True, change=change)

@@ -1,4 +1,4 @@
-"""Check claims about sets of rows: the rows within a limit, the rows with the most or least, a number or a list of rows."""
+"""Check claims about a set of rows: those within a limit, those with the most or the least, a number or a list of rows."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from modules.llm_platform.domain.row_claims.beyond_cells import says_only
 from modules.llm_platform.domain.row_claims.claim import Amount, RowClaim, RowFinding, equals
 from modules.llm_platform.domain.row_claims.comparisons import THAN, choose_compared_column, compares_rows
 from modules.llm_platform.domain.row_claims.named_columns import names_empty_cell
-from modules.llm_platform.domain.row_claims.source_tables import HIDDEN, hide
+from modules.llm_platform.domain.row_claims.source_tables import MASK, mask
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import load_number_words
 from modules.llm_platform.domain.text.sentences import Span
 
-COUNTED: Final = "how many "
-ASKED: Final = "which "
+COUNT_PREFIX: Final = "how many "
+CHOICE_PREFIX: Final = "which "
 LIST_REACH: Final = 3  # words from "are" to the first name of a list: `are those to`
 
 
 def has_limit_or_extreme(claim: RowClaim) -> bool:
     """Return whether a claim states a limit, or the most or the least."""
-    return claim.superlative is not None or bool(read_limits(claim.text))
+    return claim.superlative is not None or bool(read_limits(claim.masked_text))
 
 
 def check_limit(claim: RowClaim) -> RowFinding | None:
     """Return whether the rows that a claim names are within its limit; None without a limit, or if it is not certain."""
-    if not claim.named or not claim.is_of_one_kind:
+    if not claim.mentions or not claim.has_consistent_mentions:
         return None
-    for limit in read_limits(claim.text):
+    for limit in read_limits(claim.masked_text):
         asked = read_limit_question(limit, claim.language)
         if count_negators(asked.words) or read_limits(limit.rest):
             continue
@@ -56,10 +56,10 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
         column = choose_column(claim.table, columns, asked, is_of_person=not claim.content)
         if column is None or any(columns[column].values[place] is None for place in claim.places):
             continue
-        if limit.unit is None and claim.may_ask_else:
+        if limit.unit is None and claim.may_ask_beyond_table:
             return None
         phrase = _find_phrase_of_day(claim)
-        if not claim.is_explained or phrase in claim.table.names[column]:
+        if not claim.is_covered or phrase in claim.table.names[column]:
             return None  # in a column `Paid until`, the date is a value and no limit
         if phrase in load_phrases("since"):  # `has been a member since 2015`
             return _check_beginning(claim, columns[column], column)
@@ -84,14 +84,14 @@ def _says_more(claim: RowClaim, value: Span | None) -> bool:
 
 def _find_phrase_of_day(claim: RowClaim) -> str:
     """Return the phrase before the date of a claim, such as "since" or "vor dem"; empty without one."""
-    before = [word.word for word in claim.words if claim.day is not None and word.end <= claim.day.start]
+    before = [word.word for word in claim.words if claim.date is not None and word.end <= claim.date.start]
     phrases = (" ".join(before[-count:]) for count in (2, 1))
     return next((phrase for phrase in phrases if phrase in load_phrases(*DATE_LIMITS)), "")
 
 
 def _check_beginning(claim: RowClaim, dates: Column, column: int) -> RowFinding | None:
     """Return whether the date at which something began is the one in the cells."""
-    day, values = claim.day, [dates.values[place] for place in claim.places]
+    day, values = claim.date, [dates.values[place] for place in claim.places]
     if day is None or claim.has_other_cells(claim.places):
         return None
     wrong = {
@@ -103,18 +103,18 @@ def _check_beginning(claim: RowClaim, dates: Column, column: int) -> RowFinding 
 
 
 def _put_last(places: Sequence[int], wrong: Collection[int]) -> list[int]:
-    """Return the places, the wrong ones last, because the last one is shown."""
+    """Return the places with the wrong ones last, because the last one is shown."""
     return sorted(places, key=wrong.__contains__)
 
 
 def _list_naming_columns(claim: RowClaim) -> set[int]:
-    return {row.column for row in claim.named}
+    return {row.column for row in claim.mentions}
 
 
 def _find_amount(claim: RowClaim, limit: Limit) -> Span | None:
     """Return the span of the limit's value; None if it is not in figures."""
     if limit.unit is None:
-        return None if claim.day is None else (claim.day.start, claim.day.end)
+        return None if claim.date is None else (claim.date.start, claim.date.end)
     values = [value for value in (limit.low, limit.high) if value is not None]
     spans = [one.span for one in claim.amounts if any(equals(one.value, value) for value in values)]
     return spans[0] if spans else None
@@ -122,23 +122,23 @@ def _find_amount(claim: RowClaim, limit: Limit) -> Span | None:
 
 def check_extreme(claim: RowClaim) -> RowFinding | None:
     """Return whether the rows or the value that a claim names are the most or the least."""
-    if not _is_extreme(claim) or not claim.is_explained or not claim.is_of_one_kind:
+    if not _is_extreme(claim) or not claim.is_covered or not claim.has_consistent_mentions:
         return None
-    asked = read_ranking_question(_read(claim, ""))
+    asked = read_ranking_question(_make_question(claim, ""))
     known = [word for word in asked.content if word in claim.content and claim.table.count_matches([word])]
     asked, places = asked._replace(content=known), filter_rows(claim.table, known)
     found = find_extreme(claim.table, places, asked, len(claim.table.rows))
     if found is None:
         return None
     column = claim.table.columns.index(found.column)
-    return _check_rows(claim, found, column) if claim.named else _check_value(claim, found, column)
+    return _check_rows(claim, found, column) if claim.mentions else _check_value(claim, found, column)
 
 
 def _is_extreme(claim: RowClaim) -> bool:
     """Return whether a claim states the most or the least of a whole table, and no limit, comparison or second superlative."""
     words = claim.folded
     at = claim.superlative
-    if at is None or not claim.source.is_whole or read_limits(claim.text) or count_negators(words):
+    if at is None or not claim.source.is_whole or read_limits(claim.masked_text) or count_negators(words):
         return False
     after = words[at + 1 :]
     is_date = words[at] in load_word_list("latest") | load_word_list("earliest")
@@ -155,7 +155,9 @@ def _check_rows(claim: RowClaim, found: RowsFound, column: int) -> RowFinding | 
     if not set(claim.places) <= set(found.places):
         if len(claim.places) > 1:
             return None
-        return RowFinding(False, found.places, claim.named[0].column, (claim.named[0].start, claim.named[0].end))
+        return RowFinding(
+            False, found.places, claim.mentions[0].column, (claim.mentions[0].start, claim.mentions[0].end)
+        )
     unit = claim.table.quantities[column].unit if column in claim.table.quantities else ""
     wrong = [
         one for one in claim.amounts if not claim.has_cell(one, claim.places, _get_required_column(one, unit, column))
@@ -174,7 +176,7 @@ def _get_required_column(amount: Amount, unit: str, column: int) -> int | None:
 def _check_value(claim: RowClaim, found: RowsFound, column: int) -> RowFinding | None:
     """Return whether the only number of a claim is the highest or lowest value; None if another cell of the row has it."""
     unit = claim.table.quantities[column].unit if column in claim.table.quantities else ""
-    if len(claim.amounts) != 1 or claim.amounts[0].unit not in ("", unit) or claim.day is not None:
+    if len(claim.amounts) != 1 or claim.amounts[0].unit not in ("", unit) or claim.date is not None:
         return None
     amount = claim.amounts[0]
     is_true = claim.has_cell(amount, found.places, column)
@@ -187,18 +189,23 @@ def _check_value(claim: RowClaim, found: RowsFound, column: int) -> RowFinding |
 
 def check_cell(claim: RowClaim) -> RowFinding | None:
     """Return whether the number, the date, the "yes" or the word that a claim states about a row is in the right cell."""
-    is_plain = claim.named and claim.is_of_one_kind and not has_limit_or_extreme(claim) and not compares_rows(claim)
+    is_plain = (
+        claim.mentions
+        and claim.has_consistent_mentions
+        and not has_limit_or_extreme(claim)
+        and not compares_rows(claim)
+    )
     if not is_plain or count_negators(claim.folded) or _needs_something(claim) or says_only(claim):
         return None
     stated = [*claim.amounts, *claim.spelled_amounts]
-    if not claim.is_explained or len(stated) + (claim.day is not None) > 1:
+    if not claim.is_covered or len(stated) + (claim.date is not None) > 1:
         return None
-    if not (stated or claim.day) and (len(claim.places) > 1 or claim.may_ask_else):
+    if not (stated or claim.date) and (len(claim.places) > 1 or claim.may_ask_beyond_table):
         return None  # `The basses are Ann and Ben` is a list, and `has the order of Lotus arrived` names no cell for it
     found = [_check_row(claim, place, stated) for place in claim.places]
     if not all(one is not None and one.is_true for one in found):  # `Ann and Ben both pay £9` needs both
         return found[0] if len(found) == 1 else None
-    return None if (stated or claim.day) and claim.has_other_cells(claim.places) else found[0]
+    return None if (stated or claim.date) and claim.has_other_cells(claim.places) else found[0]
 
 
 def _needs_something(claim: RowClaim) -> bool:
@@ -207,7 +214,7 @@ def _needs_something(claim: RowClaim) -> bool:
 
 
 def _check_row(claim: RowClaim, place: int, stated: Sequence[Amount]) -> RowFinding | None:
-    if claim.day:
+    if claim.date:
         return _check_date(claim, place)
     if stated:
         return _check_amount(claim, place, stated[0])
@@ -215,8 +222,8 @@ def _check_row(claim: RowClaim, place: int, stated: Sequence[Amount]) -> RowFind
 
 
 def _check_date(claim: RowClaim, place: int) -> RowFinding | None:
-    found, day = choose_compared_column(claim, None, is_of_dates=True), claim.day
-    if claim.may_ask_else:
+    found, day = choose_compared_column(claim, None, is_of_dates=True), claim.date
+    if claim.may_ask_beyond_table:
         return None
     value = found[1].values[place] if found else None
     if found is None or day is None or value is None:
@@ -258,14 +265,14 @@ def _check_words(claim: RowClaim, place: int) -> RowFinding | None:
 
 
 def check_count(claim: RowClaim) -> RowFinding | None:
-    """Return whether a number of rows is right: `Three members are under 18`."""
+    """Return whether the claimed number of rows is right: `Three members are under 18`."""
     counted = _read_count(claim)
-    is_read = not claim.is_asked and not claim.named and claim.source.is_whole  # a question asks "how many"
+    is_read = not claim.is_question and not claim.mentions and claim.source.is_whole  # a question asks "how many"
     if counted is None or not is_read or not _counts_exactly(claim, counted):
         return None
-    question = _read(claim, COUNTED, [counted.span])
+    question = _make_question(claim, COUNT_PREFIX, [counted.span])
     found = find_asked_rows(question, [claim.table], [])
-    if found is None or found.extreme or not claim.is_explained:
+    if found is None or found.extreme or not claim.is_covered:
         return None
     is_true = len(found.places) == counted.value
     # A description is less certain than a limit, because an empty cell may be a "no": it can confirm a number, but not refute it.
@@ -274,25 +281,25 @@ def check_count(claim: RowClaim) -> RowFinding | None:
 
 def _counts_exactly(claim: RowClaim, counted: Amount) -> bool:
     """Return whether the only numbers are the count and a limit, and no "at least" is before the count."""
-    limits = read_limits(claim.text)
+    limits = read_limits(claim.masked_text)
     bounds = [bound for limit in limits for bound in (limit.low, limit.high) if bound is not None]
     others = [one for one in (*claim.amounts, *claim.spelled_amounts) if one.span[0] != counted.span[0]]
     is_limit = all(any(equals(one.value, bound) for bound in bounds) for one in others)
     is_of_dates = any(limit.unit is None for limit in limits)
     before = " ".join(word.word for word in claim.words if word.end <= counted.span[0])
     is_bound = before.endswith(tuple(load_phrases(*QUANTITY_LIMITS)))
-    return is_limit and not is_bound and (claim.day is None or is_of_dates)
+    return is_limit and not is_bound and (claim.date is None or is_of_dates)
 
 
 def counts_rows(claim: RowClaim) -> bool:
     """Return whether a claim names no row, begins with a number, and is about the table."""
-    return not claim.named and bool(claim.content) and _read_count(claim) is not None and claim.is_explained
+    return not claim.mentions and bool(claim.content) and _read_count(claim) is not None and claim.is_covered
 
 
 def _read_count(claim: RowClaim) -> Amount | None:
     """Return the first number of a claim, if it counts: a whole number without a unit."""
     numbers = load_number_words()
-    day = range(claim.day.start, claim.day.end) if claim.day else range(0)
+    day = range(claim.date.start, claim.date.end) if claim.date else range(0)
     words = ((word, numbers.get(word.word, word.word)) for word in claim.words if word.start not in day)
     first = next((Amount(float(known), "", word[1:]) for word, known in words if known.isdecimal()), None)
     amounts = [one for one in claim.amounts if first is None or one.span[0] <= first.span[0]]
@@ -300,18 +307,23 @@ def _read_count(claim: RowClaim) -> Amount | None:
 
 
 def check_list(claim: RowClaim) -> RowFinding | None:
-    """Return whether the named rows are those that the claim describes: `The unpaid invoices are R-1 and R-2`."""
-    is_list = len(claim.places) > 1 and claim.is_of_one_kind and not claim.amounts and not has_limit_or_extreme(claim)
-    if any(len(cells) > 1 for cells in claim.named_cells.values()) or claim.day or _needs_something(claim):
+    """Return whether the claim describes the rows that it names: `The unpaid invoices are R-1 and R-2`."""
+    is_list = (
+        len(claim.places) > 1
+        and claim.has_consistent_mentions
+        and not claim.amounts
+        and not has_limit_or_extreme(claim)
+    )
+    if any(len(cells) > 1 for cells in claim.named_cells.values()) or claim.date or _needs_something(claim):
         return None  # `Tom plays the viola, Ines the cello`
-    if not is_list or not claim.source.is_whole or compares_rows(claim) or not claim.is_explained:
+    if not is_list or not claim.source.is_whole or compares_rows(claim) or not claim.is_covered:
         return None
     places, is_denied = _find_described(claim), bool(count_negators(claim.folded))
     named = set(claim.places)
     if len(places) == len(claim.table.rows) or not places:
         return None
     if not named <= places:
-        wrong = next(row for row in claim.named if row.place not in places)
+        wrong = next(row for row in claim.mentions if row.place not in places)
         return None if is_denied else RowFinding(False, [wrong.place], None, (wrong.start, wrong.end))
     if named == places or not _says_all(claim):
         return RowFinding(True, claim.places)
@@ -319,9 +331,9 @@ def check_list(claim: RowClaim) -> RowFinding | None:
 
 
 def _find_described(claim: RowClaim) -> set[int]:
-    """Return the rows that have the cells that a claim names, or do not have them if it denies."""
+    """Return the rows with the cells that a claim names, or the rows without them if the claim is negated."""
     if count_negators(claim.folded):
-        described = find_asked_rows(_read(claim, ASKED), [claim.table], [])
+        described = find_asked_rows(_make_question(claim, CHOICE_PREFIX), [claim.table], [])
         return set(described.places) if described else set()
     named = claim.named_cells
     if len(set().union(*named.values())) < len(named):  # two columns have the same cell
@@ -336,14 +348,14 @@ def _find_described(claim: RowClaim) -> set[int]:
 
 
 def _says_all(claim: RowClaim) -> bool:
-    """Return whether a list has all rows: it says "only", or begins right after "are": `The members under 18 are`."""
-    before = [word.word for word in claim.words if word.end <= claim.named[0].start]
+    """Return whether a list claims to be complete: it says "only", or begins right after "are": `The members under 18 are`."""
+    before = [word.word for word in claim.words if word.end <= claim.mentions[0].start]
     is_named_last = len(before) > 1 and not load_word_list("being").isdisjoint(before[-LIST_REACH:])
     return is_named_last or not load_word_list("in_all").isdisjoint(claim.folded)
 
 
-def _read(claim: RowClaim, start: str, hidden: Sequence[Span] = ()) -> Question:
-    """Return the claim as a question, without its names, the `hidden` spans and words such as "marked"."""
+def _make_question(claim: RowClaim, start: str, masked: Sequence[Span] = ()) -> Question:
+    """Return the claim as a question, without its names, the `masked` spans and words such as "marked"."""
     reporting = [word[1:] for word in claim.words if word.word in load_word_list("reporting")]
-    text = hide(claim.text, [*hidden, *reporting]).replace(HIDDEN, "")
+    text = mask(claim.masked_text, [*masked, *reporting]).replace(MASK, "")
     return read_question(f"{start}{' '.join(text.split())}", claim.language)
