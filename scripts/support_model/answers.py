@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive import reading
+from modules.llm_platform.domain.extractive import reranking
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.selection import Selection, choose_by_words
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
@@ -33,12 +33,12 @@ from modules.llm_platform.domain.text import data_files
 from modules.llm_platform.infrastructure.models.sentence_encoder import UniversalSentenceEncoder
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
 
-FEATURES: Final[dict[reading.Kind, tuple[str, ...]]] = {
+FEATURES: Final[dict[reranking.ScoringModel, tuple[str, ...]]] = {
     "english": ("log_odds", "closeness", "lead"), "languages": ("log_odds", "lead"), "near": ("closeness", "lead"),
 }  # fmt: skip
 OTHER_PASSAGES: Final = 9
 # Share of the questions without an answer that get one.
-ANSWERED_WRONGLY: Final[dict[reading.Kind, float]] = {"english": 0.12, "languages": 0.1, "near": 0.12}
+ANSWERED_WRONGLY: Final[dict[reranking.ScoringModel, float]] = {"english": 0.12, "languages": 0.1, "near": 0.12}
 SHOWN_WRONGLY: Final = 0.6  # share of these whose best sentence is shown as one that may answer
 # What the words chose may be lower: they know options, defaults and code of manuals, which the models seldom saw.
 WORDS_LOWER: Final = 2.5
@@ -47,7 +47,7 @@ ANY_DISTANCE: Final = 9.0  # closeness alone does not outweigh the choice of the
 FOLDS: Final = 5
 
 
-LIMITS_FROM: Final[dict[reading.Kind, str]] = {
+LIMITS_FROM: Final[dict[reranking.ScoringModel, str]] = {
     "english": "everyday of ten", "languages": "languages of ten", "near": "written of ten",
 }  # fmt: skip
 
@@ -60,7 +60,7 @@ class Case:
     answers: tuple[str, ...]
     language: str = ENGLISH
 
-    def is_fitted_to(self, kind: reading.Kind) -> bool:
+    def is_fitted_to(self, kind: reranking.ScoringModel) -> bool:
         return self.name != LIMITS_FROM["english"] and (self.language == ENGLISH) is (kind != "languages")
 
 
@@ -69,7 +69,7 @@ class Read:
     case: Case
     question: Question
     selection: Selection
-    readings: list[reading.SentenceReading]
+    readings: list[reranking.ScoredSentence]
 
     def is_right(self, text: str) -> bool:
         said = plain(text)
@@ -124,22 +124,22 @@ async def read_case(case: Case, encoder: UniversalSentenceEncoder, model: OnnxSu
         for number, (title, text) in enumerate(case.passages, 1)
     ]
     selection = choose_by_words(question, sources)
-    near = reading.list_quotable(selection)
+    near = reranking.list_quotable(selection)
     if not near:
         return Read(case, question, selection, [])
     closeness = await encoder.measure_closeness(
-        question.text, [reading.describe_sentence(one, question) for one in near]
+        question.text, [reranking.make_model_input(one, question) for one in near]
     )
-    readings = reading.keep_nearest(selection, near, closeness)
+    readings = reranking.select_nearest(selection, near, closeness)
     is_english = case.language == ENGLISH
-    pairs = [(question.text, reading.describe_sentence(one.candidate, question)) for one in readings]
+    pairs = [(question.text, reranking.make_model_input(one.candidate, question)) for one in readings]
     scores = await model.score_answers(pairs, is_english=is_english)
     read = [replace(one, log_odds=odds) for one, odds in zip(readings, scores, strict=True)]
     return Read(case, question, selection, read)
 
 
 def fit(
-    kind: reading.Kind, cases: Sequence[Read], held_out: Sequence[Read] = ()
+    kind: reranking.ScoringModel, cases: Sequence[Read], held_out: Sequence[Read] = ()
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
     """Return the weights of a kind, and the log-odds of the sentences of other cases."""
     names = FEATURES[kind]
@@ -158,7 +158,7 @@ def fit(
     return shown, [table(read) @ weights + bias for read in held_out]
 
 
-def report(kind: reading.Kind, cases: Sequence[Read], odds: Sequence[np.ndarray]) -> dict[str, float]:
+def report(kind: reranking.ScoringModel, cases: Sequence[Read], odds: Sequence[np.ndarray]) -> dict[str, float]:
     """Print how well the best sentence tells questions with an answer from others, and return the limits."""
     limits: dict[str, float] = {}
     wrongly = ANSWERED_WRONGLY[kind]

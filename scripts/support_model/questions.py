@@ -20,7 +20,7 @@ from scripts.support_model.texts import read_open_half, write_pairs
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
 from modules.llm_platform.domain.extractive.question import Question, read_question
-from modules.llm_platform.domain.extractive.reading import describe_sentence
+from modules.llm_platform.domain.extractive.reranking import make_model_input
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 
 HELD_OF_CLAPNQ, HELD_OF_WRITTEN = 3, 6  # one of so many
@@ -53,7 +53,7 @@ def read_pairs(question: str, text: str, title: str, answers: Sequence[str], nam
         said = plain(candidate.sentence.text)
         answers_it = any(answer in said or said in answer for answer in wanted)
         label = "supported" if answers_it else "unsupported"
-        yield {"claim": question, "source": describe_sentence(candidate, asked), "label": label, "set": name}
+        yield {"claim": question, "source": make_model_input(candidate, asked), "label": label, "set": name}
 
 
 def read_written(passages: Path, questions: Path, *, held_out: bool) -> Iterator[Pair]:

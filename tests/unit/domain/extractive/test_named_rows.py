@@ -6,12 +6,7 @@ from tests.support.cases import for_each
 from tests.unit.domain.extractive.test_tables import SERVICES, candidates_in
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.named_cells import (
-    CellReading,
-    choose_named_rows,
-    leave_out_name,
-    list_cells,
-)
+from modules.llm_platform.domain.extractive.named_cells import ScoredCell, choose_named_rows, leave_out_name, list_cells
 from modules.llm_platform.domain.extractive.named_rows import (
     add_rows_alike,
     find_named_rows,
@@ -178,7 +173,7 @@ def chosen_in(question: str, column: str, log_odds: float) -> list[str]:
     """Return the plates of the chosen rows if the model finds that the cells of one column answer with these log-odds."""
     asked = read_question(question, "en")
     readings = [
-        CellReading(cell, 0.0, 0.0, log_odds if cell.column == column else -9.0)
+        ScoredCell(cell, 0.0, 0.0, log_odds if cell.column == column else -9.0)
         for named in group_named_rows(asked, candidates_in(CARS, asked))
         for cell in list_cells(named)
     ]

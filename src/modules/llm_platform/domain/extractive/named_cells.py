@@ -1,7 +1,7 @@
-"""Questions that name a row and ask for a column in other words than its name: `What does Bella cost?` beside `Price`.
+"""Find the cell for a question that names a row, and a column by a synonym: `What does Bella cost?` for a column `Price`.
 
-A sentence encoder compares each column with the question, the support model reads each cell beside the name of its column, and
-`choose_named_rows` decides whether one of the cells is what the question asks for. The whole row is quoted then.
+A sentence encoder compares each column with the question, and the support model scores each cell together with the name of its
+column. `choose_named_rows` decides whether one of the cells answers the question. The answer then quotes the whole row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_CELLS: Final = 8  # cells of a row that the support model reads
 
 @dataclass(frozen=True, slots=True)
 class NamedCell:
-    """A cell of the first of the rows that a question names, which may be what the question asks for."""
+    """A cell that may answer the question. It is in the first row that the question names."""
 
     named: NamedRows
     column: str
@@ -41,7 +41,7 @@ class NamedCell:
 
 @dataclass(frozen=True, slots=True)
 class CellWeights:
-    """The weights of what is known of a cell, and the lowest log-odds of an answer."""
+    """The weights of the scores of a cell, and the lowest log-odds of an answer."""
 
     log_odds: float
     column: float
@@ -55,22 +55,23 @@ def read_cell_weights() -> CellWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class CellReading:
-    """What the models say about a cell.
+class ScoredCell:
+    """A cell with its scores.
 
-    - `column` and `cell` are the cosines of the rest of the question with the name of the column, and with name and cell.
-    - `log_odds` is the result of the support model: how likely the cell answers the question.
+    - `column_closeness` is the cosine of the question, without the name of the row, and the name of the column.
+      `cell_closeness` is the cosine with the name of the column and the cell.
+    - `log_odds` is the score of the support model: how likely the cell answers the question.
     """
 
-    read: NamedCell
-    column: float
-    cell: float
+    cell: NamedCell
+    column_closeness: float
+    cell_closeness: float
     log_odds: float = 0.0
 
     @property
     def closeness(self) -> float:
         weights = read_cell_weights()
-        return weights.column * self.column + weights.cell * self.cell
+        return weights.column * self.column_closeness + weights.cell * self.cell_closeness
 
     @property
     def odds(self) -> float:
@@ -78,7 +79,7 @@ class CellReading:
 
 
 def list_cells(named: NamedRows) -> list[NamedCell]:
-    """Return the cells that the question may ask for: those with a text that do not name the rows."""
+    """Return the cells that the question may ask for, without empty cells and the names of the rows."""
     sentence = named.rows[0].sentence
     cells = enumerate(zip(sentence.columns, sentence.row, strict=True))
     return [NamedCell(named, *pair) for at, pair in cells if all(pair) and at not in named.naming]
@@ -91,24 +92,24 @@ def leave_out_name(question: Question, named: NamedRows) -> str:
     return " ".join(part for part in parts if not all(is_asked(word, known) for word in fold_words(part)))
 
 
-def keep_nearest_cells(readings: Sequence[CellReading]) -> list[CellReading]:
-    return sorted(readings, key=lambda one: -one.closeness)[:MAX_CELLS]
+def select_nearest_cells(scored: Sequence[ScoredCell]) -> list[ScoredCell]:
+    return sorted(scored, key=lambda one: -one.closeness)[:MAX_CELLS]
 
 
-def choose_named_rows(question: Question, readings: Sequence[CellReading]) -> list[Candidate]:
+def choose_named_rows(question: Question, scored: Sequence[ScoredCell]) -> list[Candidate]:
     """Return the rows of the likeliest cell, none if no cell answers.
 
-    - Rows that the question names by two cells of a column are compared, whatever it asks: `Is Anna or Bella longer?`
-    - Several rows with the same name answer only a question for rows: `Which boats are in Hall B?`, not `What does a boat cost?`
+    - If the question names rows by different cells of one column, all of these rows are returned: `Is Anna or Bella longer?`
+    - Several rows with the same name only answer a question for rows: `Which boats are in Hall B?`, not `What does a boat cost?`
     """
-    best = max(readings, key=lambda one: one.odds, default=None)
+    best = max(scored, key=lambda one: one.odds, default=None)
     if best is None:
         return []
     compared = [
-        group for group in dict.fromkeys(one.read.named for one in readings) if _are_compared(best.read.named, group)
+        group for group in dict.fromkeys(one.cell.named for one in scored) if _are_compared(best.cell.named, group)
     ]
     is_answered = best.odds >= read_cell_weights().answers_from and (
-        len(best.read.named.rows) == 1 or asks_for_rows(question)
+        len(best.cell.named.rows) == 1 or asks_for_rows(question)
     )
     return [row for group in compared for row in group.rows] if is_answered or len(compared) > 1 else []
 

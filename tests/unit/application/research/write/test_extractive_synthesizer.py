@@ -19,8 +19,8 @@ from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, RowState
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SupportModelError
-from modules.llm_platform.domain.extractive import reading
-from modules.llm_platform.domain.extractive.reading import AnswerWeights
+from modules.llm_platform.domain.extractive import reranking
+from modules.llm_platform.domain.extractive.reranking import AnswerWeights
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 
 SENTENCE = "A pump of number {n} moves water through the pipe of the garden and needs a filter against the sand. "
@@ -253,7 +253,7 @@ async def test_a_sentence_that_may_answer_is_shown_without_a_statement_about_the
     limits = AnswerWeights(
         0.0, {"log_odds": 1.0}, answers_from=1.0, words_from=-2.0, words_within=1.0, may_answer_from=-1.0
     )
-    monkeypatch.setattr(reading, "read_weights", lambda kind: limits)
+    monkeypatch.setattr(reranking, "read_weights", lambda kind: limits)
     model = FakeSupportModel(answers=lambda question, sentence: -0.5 if is_about_leave(sentence) else -9.0)
     written = await ExtractiveSynthesizer(FakeSentenceEncoder(), model).synthesize(ASKED)
     assert (written.answered, written.text) == (False, "No sentence answers this for certain.")

@@ -21,9 +21,9 @@ from modules.llm_platform.domain.extractive.named_rows import (
 )
 from modules.llm_platform.domain.extractive.question import Question, read_question_as_written
 from modules.llm_platform.domain.extractive.question_parts import list_open_parts
-from modules.llm_platform.domain.extractive.reading import ReadingResult
 from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_quotes, render_rows
 from modules.llm_platform.domain.extractive.report import write_report
+from modules.llm_platform.domain.extractive.reranking import RerankedSelection
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, make_quotes
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
@@ -107,10 +107,10 @@ class ExtractiveSynthesizer(ISynthesizer):
 
     async def _choose_sentences(
         self, request: SynthesisRequest, selection: Selection
-    ) -> tuple[ReadingResult, tuple[Degraded, ...]]:
+    ) -> tuple[RerankedSelection, tuple[Degraded, ...]]:
         """Let the models choose the sentences if there are any, and add the rows that have the name of a chosen row."""
         named = await _run(request, lambda: _group_named_rows(selection))
-        result, degraded = ReadingResult(selection, []), NO_FAILURE
+        result, degraded = RerankedSelection(selection, []), NO_FAILURE
         if self._encoder is not None:
             result, degraded = await choose_with_models(selection, named, self._encoder, self._model, self._reading_s)
         alike = add_rows_alike(result.selection.chosen, named)

@@ -1,4 +1,4 @@
-"""Let two small models read which sentences answer a question. If a model fails or is late, the words decide."""
+"""Rerank the sentences of the sources with two small models. If a model fails or is late, the words decide."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,23 +8,23 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.named_cells import (
     MAX_GROUPS,
-    CellReading,
+    ScoredCell,
     choose_named_rows,
-    keep_nearest_cells,
     leave_out_name,
     list_cells,
+    select_nearest_cells,
 )
 from modules.llm_platform.domain.extractive.named_rows import NamedRows
-from modules.llm_platform.domain.extractive.reading import (
-    Kind,
-    ReadingResult,
-    SentenceReading,
-    choose_by_reading,
-    choose_kind,
-    describe_sentence,
-    keep_nearest,
-    leave_out_rows_not_meant,
+from modules.llm_platform.domain.extractive.reranking import (
+    RerankedSelection,
+    ScoredSentence,
+    ScoringModel,
+    choose_by_models,
+    choose_scoring_model,
+    leave_out_other_rows_and_days,
     list_quotable,
+    make_model_input,
+    select_nearest,
 )
 from modules.llm_platform.domain.extractive.selection import Selection
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
@@ -38,30 +38,30 @@ async def choose_with_models(
     encoder: ISentenceEncoder,
     model: ISupportModel | None,
     timeout_s: float,
-) -> tuple[ReadingResult, tuple[Degraded, ...]]:
-    """Return the sentences that answer, after the models have read them for at most `timeout_s` seconds.
+) -> tuple[RerankedSelection, tuple[Degraded, ...]]:
+    """Return the sentences that answer, reranked by the models within `timeout_s` seconds.
 
     `named` are the rows of tables that the question names.
     """
     quotable = list_quotable(selection)
     if not quotable:
-        return ReadingResult(selection, []), ()
-    reading = _Reading(selection, named, encoder, model)
+        return RerankedSelection(selection, []), ()
+    reranker = _Reranker(selection, named, encoder, model)
     try:
         async with asyncio.timeout(timeout_s):
-            return await reading.choose(quotable), ()
+            return await reranker.choose(quotable), ()
     except TimeoutError:
         late = (
             f"timeout: the models that read by meaning took longer than {timeout_s:g} seconds, so the words decided: "
             "raise ANSWER_ENCODER_TIMEOUT_S"
         )
-        return ReadingResult(selection, []), (Degraded(component=reading.component, reason=late),)
+        return RerankedSelection(selection, []), (Degraded(component=reranker.component, reason=late),)
     except AppException as error:
-        return ReadingResult(selection, []), (Degraded.of(reading.component, error),)
+        return RerankedSelection(selection, []), (Degraded.of(reranker.component, error),)
 
 
-class _Reading:
-    """One question and the models that read for it. `component` is the name of the model that was asked last."""
+class _Reranker:
+    """Reranks the sentences for one question. `component` is the name of the model that was asked last."""
 
     def __init__(
         self,
@@ -77,68 +77,70 @@ class _Reading:
         self._encoder = encoder
         self._model = model
 
-    async def choose(self, quotable: Sequence[Candidate]) -> ReadingResult:
+    async def choose(self, quotable: Sequence[Candidate]) -> RerankedSelection:
         """Return the sentences that answer or, if there are none, the row of a table that the question names."""
-        near = leave_out_rows_not_meant(self._question, quotable)
+        near = leave_out_other_rows_and_days(self._question, quotable)
         if not near:
-            return ReadingResult(replace(self._selection, chosen=[]), [])
-        result = choose_by_reading(self._selection, await self._read_sentences(near))
+            return RerankedSelection(replace(self._selection, chosen=[]), [])
+        result = choose_by_models(self._selection, await self._score_nearest_sentences(near))
         if result.selection.chosen or self._model is None:
             return result
         rows = await self._find_named_rows(self._model)
-        return ReadingResult(replace(self._selection, chosen=rows), result.ordered) if rows else result
+        return RerankedSelection(replace(self._selection, chosen=rows), result.ordered) if rows else result
 
     async def _find_named_rows(self, model: ISupportModel) -> list[Candidate]:
         """Return the rows that the question names, if they answer. In a language that the model cannot read none do."""
         if self._question.language not in READ_LANGUAGES:
             return []
-        readings: list[CellReading] = []
+        cells: list[ScoredCell] = []
         for named in self._named[:MAX_GROUPS]:
-            readings += await self._read_cells(named, model)
-        return choose_named_rows(self._question, readings)
+            cells += await self._score_nearest_cells(named, model)
+        return choose_named_rows(self._question, cells)
 
-    async def _read_sentences(self, near: Sequence[Candidate]) -> list[SentenceReading]:
-        texts = [describe_sentence(candidate, self._question) for candidate in near]
+    async def _score_nearest_sentences(self, near: Sequence[Candidate]) -> list[ScoredSentence]:
+        texts = [make_model_input(candidate, self._question) for candidate in near]
         closeness = await self._measure(self._question.text, texts)
-        readings = keep_nearest(self._selection, near, closeness)
-        return readings if self._model is None else await self._score_sentences(readings, self._model)
+        nearest = select_nearest(self._selection, near, closeness)
+        return nearest if self._model is None else await self._score_sentences(nearest, self._model)
 
-    async def _score_sentences(
-        self, readings: Sequence[SentenceReading], model: ISupportModel
-    ) -> list[SentenceReading]:
-        """Return the readings with the log-odds of the model. Sentences in a language that the model cannot read have none."""
-        by_kind: dict[Kind, list[SentenceReading]] = {}
-        for one in readings:
-            by_kind.setdefault(self._choose_kind(one.candidate), []).append(one)
-        scored = by_kind.pop("near", [])
-        for kind, read in by_kind.items():
-            scores = await self._score(model, [describe_sentence(one.candidate, self._question) for one in read], kind)
-            scored += [replace(one, log_odds=score, kind=kind) for one, score in zip(read, scores, strict=True)]
+    async def _score_sentences(self, sentences: Sequence[ScoredSentence], model: ISupportModel) -> list[ScoredSentence]:
+        """Return the sentences with the log-odds of the model. Sentences in a language that the model cannot read have none."""
+        by_model: dict[ScoringModel, list[ScoredSentence]] = {}
+        for one in sentences:
+            by_model.setdefault(self._choose_scoring_model(one.candidate), []).append(one)
+        scored = by_model.pop("near", [])
+        for scored_by, read in by_model.items():
+            scores = await self._score(
+                model, [make_model_input(one.candidate, self._question) for one in read], scored_by
+            )
+            scored += [
+                replace(one, log_odds=score, scored_by=scored_by) for one, score in zip(read, scores, strict=True)
+            ]
         return scored
 
-    async def _read_cells(self, named: NamedRows, model: ISupportModel) -> list[CellReading]:
-        """Return the readings of the cells whose columns are nearest to the question.
+    async def _score_nearest_cells(self, named: NamedRows, model: ISupportModel) -> list[ScoredCell]:
+        """Return the scores of the cells whose columns are nearest to the question.
 
-        The model for other languages reads them if the table is not in English, or if that is not certain: a list of names may
-        seem to be in any language.
+        The model for other languages scores them if the table is not in English, or if its language is uncertain: a list of
+        names may seem to be in any language.
         """
         cells = list_cells(named)
         texts = [text for one in cells for text in (one.column, one.with_column)]
         closeness = await self._measure(leave_out_name(self._question, named), texts)
         pairs = zip(cells, closeness[::2], closeness[1::2], strict=True)
-        readings = keep_nearest_cells([CellReading(*pair) for pair in pairs])
-        kind: Kind = "english" if self._choose_kind(named.rows[0]) == "english" else "languages"
-        scores = await self._score(model, [one.read.with_name for one in readings], kind)
-        return [replace(one, log_odds=score) for one, score in zip(readings, scores, strict=True)]
+        nearest = select_nearest_cells([ScoredCell(*pair) for pair in pairs])
+        scored_by: ScoringModel = "english" if self._choose_scoring_model(named.rows[0]) == "english" else "languages"
+        scores = await self._score(model, [one.cell.with_name for one in nearest], scored_by)
+        return [replace(one, log_odds=score) for one, score in zip(nearest, scores, strict=True)]
 
-    def _choose_kind(self, candidate: Candidate) -> Kind:
-        return choose_kind(self._question.language, candidate.found_in.language)
+    def _choose_scoring_model(self, candidate: Candidate) -> ScoringModel:
+        return choose_scoring_model(self._question.language, candidate.found_in.language)
 
     async def _measure(self, question: str, texts: Sequence[str]) -> list[float]:
         self.component = self._encoder.name
         return await self._encoder.measure_closeness(question, texts)
 
-    async def _score(self, model: ISupportModel, texts: Sequence[str], kind: Kind) -> list[float]:
+    async def _score(self, model: ISupportModel, texts: Sequence[str], scored_by: ScoringModel) -> list[float]:
         self.component = model.name
         pairs = [(self._question.text, text) for text in texts]
-        return await model.score_answers(pairs, is_english=kind == "english")
+        return await model.score_answers(pairs, is_english=scored_by == "english")

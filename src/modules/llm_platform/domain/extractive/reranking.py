@@ -1,8 +1,9 @@
-"""Let two small models find answers in other words, and reject sentences that only share words with the question.
+"""Rerank sentences with two small models, which find answers in other words and reject sentences that only share words.
 
-A sentence encoder measures how close each sentence of `list_quotable` is to the question, in any language. The support model
-reads the sentences of `keep_nearest` together with the question, in the languages that it knows. `choose_by_reading` then
-replaces the choice of the words, or keeps it. `scripts/support_model/answers.py` fits the weights.
+A sentence encoder (a bi-encoder) measures how close each sentence of `list_quotable` is to the question, in any language. The
+support model (a cross-encoder) scores the sentences of `select_nearest` together with the question, in the languages that it
+knows. `choose_by_models` then keeps or replaces the sentences that were chosen by words. `scripts/support_model/answers.py` fits
+the weights.
 """
 
 import itertools
@@ -29,7 +30,7 @@ from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUA
 from modules.llm_platform.domain.text.data_files import load_data
 
 MAX_NEAR: Final = 240  # sentences of one question that get a vector
-MAX_READ: Final = 8  # sentences of one question that are read
+MAX_READ: Final = 8  # sentences of one question that the support model scores
 NEARLY_BEST: Final = 1.0  # the log-odds of a further quote may be lower than the best by this much
 # Of many sentences, the best one by words answers if it is one of the nearest ones, too, and the best one for the model.
 AGREED_AMONG: Final = 60
@@ -38,18 +39,18 @@ AGREED_TERMS: Final = 3  # terms that the question must have,
 AGREED_COVERAGE: Final = 0.4  # and the share of them that the sentence must have
 MAX_BEFORE_CHARS: Final = 160  # only the end of the sentence before is read
 
-Kind = Literal["english", "languages", "near"]
-"""The model that weighs a sentence: the English support model, the one for other languages, or the encoder alone (`near`)."""
+ScoringModel = Literal["english", "languages", "near"]
+"""The model that scores a sentence: the English support model, the one for other languages, or the encoder alone (`near`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerWeights:
     """The weights of the features of a sentence, and the limits of its log-odds.
 
-    - From `answers_from`, a sentence is quoted, even if it shares few words with the question.
-    - If the best of all sentences has at least `words_from`, the choice of the words stays, provided that its own best sentence
+    - From `answers_from` on, a sentence is quoted, even if it shares few words with the question.
+    - If the best of all sentences has at least `words_from`, the sentences chosen by words stay, provided that the best of them
       is lower by at most `words_within`. This limit is wide for `near`.
-    - From `may_answer_from`, it is shown as a sentence that may answer.
+    - From `may_answer_from` on, a sentence is shown as one that may answer.
     """
 
     bias: float
@@ -61,8 +62,8 @@ class AnswerWeights:
 
 
 @cache
-def read_weights(kind: Kind) -> AnswerWeights:
-    return AnswerWeights(**load_data("answer_weights")[kind])
+def read_weights(model: ScoringModel) -> AnswerWeights:
+    return AnswerWeights(**load_data("answer_weights")[model])
 
 
 def list_quotable(selection: Selection) -> list[Candidate]:
@@ -72,9 +73,9 @@ def list_quotable(selection: Selection) -> list[Candidate]:
     return list(itertools.islice(filter(add_antecedent, ranked), MAX_NEAR))
 
 
-def describe_sentence(candidate: Candidate, question: Question) -> str:
-    """Return the text that the models read: the sentence, or what the question asks of a table row, and its context in
-    parentheses.
+def make_model_input(candidate: Candidate, question: Question) -> str:
+    """Return the text that the models read: the sentence, or the cells of a table row that the question asks for, followed by
+    the context in parentheses.
     """
     sentence = candidate.sentence
     said = candidate.form.shown
@@ -89,19 +90,19 @@ def describe_sentence(candidate: Candidate, question: Question) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SentenceReading:
-    """What the models say about a sentence.
+class ScoredSentence:
+    """A sentence with its scores.
 
-    - `closeness` compares it with the question. `lead` is how far `closeness` is above the mean, in standard deviations.
-    - `log_odds` is the result of the support model, and `kind` names the model that read the sentence.
-    - `is_agreed` is True if it is the best sentence by words and one of the nearest ones, among many.
+    - `closeness` is its cosine with the question. `lead` is how far `closeness` is above the mean, in standard deviations.
+    - `log_odds` is the score of the support model, and `scored_by` names the model that scored the sentence.
+    - `is_agreed` is True if it is the best of many sentences by words, and one of the nearest ones.
     """
 
     candidate: Candidate
     closeness: float
     lead: float
     log_odds: float = 0.0
-    kind: Kind = "near"
+    scored_by: ScoringModel = "near"
     is_agreed: bool = False
 
     @property
@@ -110,7 +111,7 @@ class SentenceReading:
 
     @property
     def weights(self) -> AnswerWeights:
-        return read_weights(self.kind)
+        return read_weights(self.scored_by)
 
     @property
     def odds(self) -> float:
@@ -120,53 +121,50 @@ class SentenceReading:
 
     @property
     def margin(self) -> float:
-        """How far the log-odds exceed the threshold of their kind.
+        """How far the log-odds exceed the threshold of their model.
 
-        Sentences of two kinds are compared by their margins, because `near` gives higher log-odds where nothing answers.
+        Sentences of different models are compared by their margins, because `near` gives higher log-odds if nothing answers.
         """
         return self.odds - self.weights.may_answer_from
 
 
-def choose_kind(question: str | None, sentence: str | None) -> Kind:
-    """Return which model weighs a sentence. `question` and `sentence` are the languages of the two.
+def choose_scoring_model(question: str | None, sentence: str | None) -> ScoringModel:
+    """Return which model scores a sentence. `question` and `sentence` are the languages of the two.
 
-    If they differ, the encoder alone weighs, because the log-odds of two models cannot be compared: beside English files, a
-    foreign file would seem to answer too often.
+    If they differ, the encoder alone scores, because the log-odds of two models cannot be compared: a foreign file among English
+    files would seem to answer too often.
     """
     if question != sentence or question not in READ_LANGUAGES:
         return "near"
     return "english" if question == ENGLISH else "languages"
 
 
-def leave_out_rows_not_meant(question: Question, quotable: Sequence[Candidate]) -> list[Candidate]:
-    """Return the sentences for the encoder: without the rows of tables that the question does not mean."""
+def leave_out_other_rows_and_days(question: Question, quotable: Sequence[Candidate]) -> list[Candidate]:
+    """Return the sentences without table rows of other names and other days than the question has."""
     return leave_out_other_rows(question, leave_out_other_days(question, quotable))
 
 
-def keep_nearest(selection: Selection, near: Sequence[Candidate], closeness: Sequence[float]) -> list[SentenceReading]:
-    """Return the sentences to read: the MAX_READ nearest ones, and all that the words chose.
+def select_nearest(selection: Selection, near: Sequence[Candidate], closeness: Sequence[float]) -> list[ScoredSentence]:
+    """Return the sentences for the support model: the MAX_READ nearest ones, and all that were chosen by words.
 
     `near` has the best sentence by words first.
     """
     mean, deviation = fmean(closeness), pstdev(closeness)
-    readings = [
-        SentenceReading(candidate, value, (value - mean) / deviation if deviation > 0 else 0.0)
+    scored = [
+        ScoredSentence(candidate, value, (value - mean) / deviation if deviation > 0 else 0.0)
         for candidate, value in zip(near, closeness, strict=True)
     ]
-    nearest = sorted(readings, key=lambda one: -one.closeness)
+    nearest = sorted(scored, key=lambda one: -one.closeness)
     read = nearest[:MAX_READ] + [one for one in nearest[MAX_READ:] if one.candidate in selection.chosen]
-    if len(selection.candidates) < AGREED_AMONG or readings[0] not in nearest[:AGREED_NEAR]:
+    if len(selection.candidates) < AGREED_AMONG or scored[0] not in nearest[:AGREED_NEAR]:
         return read
     if not _has_enough_words(selection.question, near[0]):
         return read
-    return [replace(one, is_agreed=one is readings[0]) for one in read]
+    return [replace(one, is_agreed=one is scored[0]) for one in read]
 
 
 def _has_enough_words(question: Question, candidate: Candidate) -> bool:
-    """Return whether a question has several terms, and a sentence enough of them, each counted by its own weight.
-
-    A row of a table has too few words to tell.
-    """
+    """Return whether a question has several terms, and a sentence enough of them by weight. A table row has too few words."""
     if len(question.terms) < AGREED_TERMS or candidate.sentence.row:
         return False
     covered = measure_coverage([candidate], [term.weight for term in question.terms], range(len(question.terms)))
@@ -174,11 +172,11 @@ def _has_enough_words(question: Question, candidate: Candidate) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingResult:
-    """The selection after the models have read its sentences.
+class RerankedSelection:
+    """A selection after the models have scored its sentences.
 
     - `selection.chosen` has the sentences that answer.
-    - `ordered` are the sentences that were read, the likeliest answer first.
+    - `ordered` has the scored sentences, the likeliest answer first.
     - `may_answer` is True if no sentence certainly answers, but the first of `ordered` may.
     """
 
@@ -187,34 +185,35 @@ class ReadingResult:
     may_answer: bool = False
 
 
-def choose_by_reading(selection: Selection, readings: Sequence[SentenceReading]) -> ReadingResult:
+def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> RerankedSelection:
     """Choose the sentences that answer.
 
-    The best sentence is the one that is furthest above `may_answer_from` of its kind. The choice of the words stays if the
-    question has several parts, or if one of its sentences is nearly as good as the best sentence and the best sentence may
-    answer. A best sentence that is not certain is chosen alone if it is agreed. Other quotes must have the options, signs and
-    identifiers of the question.
+    The best sentence has the highest margin above `may_answer_from`. The sentences chosen by words stay if the question has
+    several parts, or if one of them is nearly as good as the best sentence and the best sentence may answer. An uncertain best
+    sentence is chosen alone if it is agreed. Other quotes must have the options, signs and identifiers of the question.
     """
-    ranked = sorted(readings, key=lambda one: -one.margin)
+    ranked = sorted(scored, key=lambda one: -one.margin)
     ordered = [one.candidate for one in ranked]
     best, limits = ranked[0], ranked[0].weights
     by_words = [one.margin for one in ranked if one.candidate in selection.chosen]
-    # The models read a sentence beside the whole question: they cannot tell that it answers one of several parts.
+    # The models compare a sentence with the whole question, so they cannot tell that it answers one of several parts.
     has_parts = len(selection.question.parts) > 1
     is_close = bool(by_words) and max(by_words) >= best.margin - limits.words_within
     if by_words and (has_parts or (best.odds >= limits.words_from and is_close)):
-        return ReadingResult(selection, ordered)
+        return RerankedSelection(selection, ordered)
     may_answer = best.odds >= limits.may_answer_from
     if best.odds >= limits.answers_from:
         chosen = _choose_answers(ranked)
     elif best.is_agreed and may_answer:
         chosen = add_antecedent(best.candidate)
     else:
-        return ReadingResult(replace(selection, chosen=[]), ordered, may_answer=may_answer)
-    return ReadingResult(replace(selection, chosen=[] if lacks_exact(selection.question, chosen) else chosen), ordered)
+        return RerankedSelection(replace(selection, chosen=[]), ordered, may_answer=may_answer)
+    return RerankedSelection(
+        replace(selection, chosen=[] if lacks_exact(selection.question, chosen) else chosen), ordered
+    )
 
 
-def _choose_answers(ranked: Sequence[SentenceReading]) -> list[Candidate]:
+def _choose_answers(ranked: Sequence[ScoredSentence]) -> list[Candidate]:
     """Return the sentences that answer nearly as certainly as the best one, at most MAX_QUOTES and without repetition."""
     chosen: list[Candidate] = []
     for one in ranked:

@@ -9,17 +9,17 @@ import pytest
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive import reading
+from modules.llm_platform.domain.extractive import reranking
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import read_question
-from modules.llm_platform.domain.extractive.reading import (
+from modules.llm_platform.domain.extractive.reranking import (
     AnswerWeights,
-    SentenceReading,
-    choose_by_reading,
-    choose_kind,
-    describe_sentence,
-    keep_nearest,
+    ScoredSentence,
+    choose_by_models,
+    choose_scoring_model,
     list_quotable,
+    make_model_input,
+    select_nearest,
 )
 from modules.llm_platform.domain.extractive.selection import Selection, add_antecedent, choose_by_words
 
@@ -49,7 +49,7 @@ LEAVE, TRAINS = "Full-time staff have 26 days", "Trains are booked"
 
 @pytest.fixture(autouse=True)
 def weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "read_weights", lambda kind: WEIGHTS)
+    monkeypatch.setattr(reranking, "read_weights", lambda kind: WEIGHTS)
 
 
 def select(question: str, text: str = HANDBOOK) -> Selection:
@@ -60,8 +60,8 @@ def select(question: str, text: str = HANDBOOK) -> Selection:
 def chosen_by(question: str, log_odds: Callable[[str], float]) -> list[str]:
     """Return the sentences that are chosen if the model gives each sentence these log-odds."""
     selection = select(question)
-    readings = [SentenceReading(one, 0.0, 0.0, log_odds(one.sentence.text)) for one in list_quotable(selection)]
-    chosen = choose_by_reading(selection, readings)
+    readings = [ScoredSentence(one, 0.0, 0.0, log_odds(one.sentence.text)) for one in list_quotable(selection)]
+    chosen = choose_by_models(selection, readings)
     return [candidate.sentence.text for candidate in chosen.selection.chosen]
 
 
@@ -112,10 +112,10 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
     """The sentence is not a certain answer, but the text must not deny an answer."""
     selection = select("How much holiday am I entitled to?")
     readings = [
-        SentenceReading(one, 0.0, 0.0, log_odds if LEAVE in one.sentence.text else -9.0)
+        ScoredSentence(one, 0.0, 0.0, log_odds if LEAVE in one.sentence.text else -9.0)
         for one in list_quotable(selection)
     ]
-    chosen = choose_by_reading(selection, readings)
+    chosen = choose_by_models(selection, readings)
     assert chosen.selection.chosen == []
     assert chosen.may_answer is may_answer
     assert may_answer is False or LEAVE in chosen.ordered[0].sentence.text
@@ -134,17 +134,17 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
 )
 def test_a_question_is_compared_with_sentences_of_its_language(question: str, sentence: str, kind: str) -> None:
     """Scores of two models cannot be compared. If the language is unknown, only the encoder decides."""
-    assert choose_kind(question, sentence) == kind
+    assert choose_scoring_model(question, sentence) == kind
 
 
 def test_the_limits_of_its_kind_say_how_likely_a_sentence_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Closeness alone gives sentences in another language higher odds, also where they answer nothing."""
     limits = {"english": replace(WEIGHTS, may_answer_from=-3.0), "near": replace(WEIGHTS, may_answer_from=-1.0)}
-    monkeypatch.setattr(reading, "read_weights", limits.__getitem__)
+    monkeypatch.setattr(reranking, "read_weights", limits.__getitem__)
     selection = select("How much holiday am I entitled to?")
     english, other = list_quotable(selection)[:2]
-    readings = [SentenceReading(other, -1.5, 0.0), SentenceReading(english, 0.0, 0.0, -2.0, "english")]
-    chosen = choose_by_reading(selection, readings)
+    readings = [ScoredSentence(other, -1.5, 0.0), ScoredSentence(english, 0.0, 0.0, -2.0, "english")]
+    chosen = choose_by_models(selection, readings)
     assert chosen.ordered == [english, other]
     assert chosen.may_answer
 
@@ -152,14 +152,14 @@ def test_the_limits_of_its_kind_say_how_likely_a_sentence_is(monkeypatch: pytest
 def test_a_further_quote_of_another_kind_is_compared_by_its_own_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal log-odds of two kinds are not equally likely answers."""
     limits = {"english": replace(WEIGHTS, may_answer_from=-3.0), "near": replace(WEIGHTS, may_answer_from=-1.0)}
-    monkeypatch.setattr(reading, "read_weights", limits.__getitem__)
+    monkeypatch.setattr(reranking, "read_weights", limits.__getitem__)
     selection = select("How much holiday am I entitled to?")
     (leave,) = (one for one in list_quotable(selection) if LEAVE in one.sentence.text)
     (trains,) = (one for one in list_quotable(selection) if TRAINS in one.sentence.text)
-    foreign = [SentenceReading(leave, 0.0, 0.0, 2.0, "english"), SentenceReading(trains, 0.0, 0.0, 2.0, "near")]
-    assert choose_by_reading(selection, foreign).selection.chosen == [leave]
-    same = [replace(one, kind="english") for one in foreign]
-    assert choose_by_reading(selection, same).selection.chosen == [leave, trains]
+    foreign = [ScoredSentence(leave, 0.0, 0.0, 2.0, "english"), ScoredSentence(trains, 0.0, 0.0, 2.0, "near")]
+    assert choose_by_models(selection, foreign).selection.chosen == [leave]
+    same = [replace(one, scored_by="english") for one in foreign]
+    assert choose_by_models(selection, same).selection.chosen == [leave, trains]
 
 
 def test_only_as_many_sentences_are_tested_as_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,8 +172,8 @@ def test_only_as_many_sentences_are_tested_as_are_returned(monkeypatch: pytest.M
         tested.append(candidate)
         return add_antecedent(candidate)
 
-    monkeypatch.setattr(reading, "add_antecedent", add)
-    monkeypatch.setattr(reading, "MAX_NEAR", 2)
+    monkeypatch.setattr(reranking, "add_antecedent", add)
+    monkeypatch.setattr(reranking, "MAX_NEAR", 2)
     assert list_quotable(selection) == everything[:2]
     assert tested == everything[:2]
 
@@ -181,28 +181,28 @@ def test_only_as_many_sentences_are_tested_as_are_returned(monkeypatch: pytest.M
 def test_a_table_row_is_read_with_the_names_of_its_columns() -> None:
     """Each sentence is also read with its surrounding text."""
     selection = select("What does the hotel in Graz cost?")
-    texts = [describe_sentence(candidate, selection.question) for candidate in list_quotable(selection)]
+    texts = [make_model_input(candidate, selection.question) for candidate in list_quotable(selection)]
     assert "City: Graz; Hotel: Alpina; Price: 90 (Handbook · Travel)" in texts
     assert any(text.startswith("The office books the hotel. (Handbook · Travel · Trains are booked") for text in texts)
 
 
 def test_the_nearest_sentences_are_read_and_what_the_words_chose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_READ", 1)
+    monkeypatch.setattr(reranking, "MAX_READ", 1)
     selection = select("How many days of paid leave do full-time staff have?")
     near = list_quotable(selection)
     (chosen,) = selection.chosen
     assert near[-1] is not chosen
-    found = keep_nearest(selection, near, [0.9 if candidate is near[-1] else 0.1 for candidate in near])
+    found = select_nearest(selection, near, [0.9 if candidate is near[-1] else 0.1 for candidate in near])
     assert [one.candidate for one in found] == [near[-1], chosen]
     assert found[0].lead > 0 > found[1].lead
 
 
 def test_a_sentence_that_was_not_read_is_weighed_by_closeness_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds: list[str] = []
-    monkeypatch.setattr(reading, "read_weights", lambda kind: kinds.append(kind) or WEIGHTS)
+    monkeypatch.setattr(reranking, "read_weights", lambda kind: kinds.append(kind) or WEIGHTS)
     (near, *_) = list_quotable(select("How much holiday do I have?"))
-    assert SentenceReading(near, 0.5, 1.0).odds == 0.5
-    assert SentenceReading(near, 0.5, 1.0, 2.0, "english").odds == 2.5
+    assert ScoredSentence(near, 0.5, 1.0).odds == 0.5
+    assert ScoredSentence(near, 0.5, 1.0, 2.0, "english").odds == 2.5
     assert kinds == ["near", "english"]
 
 
@@ -213,9 +213,9 @@ def agreed_on(question: str, text: str, closeness: Callable[[str], float], log_o
     """
     selection = replace(select(question, text), chosen=[])
     near = list_quotable(selection)
-    read = keep_nearest(selection, near, [closeness(one.sentence.text) for one in near])
+    read = select_nearest(selection, near, [closeness(one.sentence.text) for one in near])
     readings = [replace(one, log_odds=log_odds) for one in read]
-    return [one.sentence.text for one in choose_by_reading(selection, readings).selection.chosen]
+    return [one.sentence.text for one in choose_by_models(selection, readings).selection.chosen]
 
 
 OFFICER = "The welfare officer is Ruth Calloway, who can be reached by telephone."
@@ -238,7 +238,7 @@ def test_words_and_both_models_may_agree_on_an_uncertain_sentence(
     question: str, others: str, nearness: float, log_odds: float, is_chosen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of many sentences, the best one by words is near, too, and the best one for the model. Each alone is not enough."""
-    monkeypatch.setattr(reading, "AGREED_AMONG", 30)
+    monkeypatch.setattr(reranking, "AGREED_AMONG", 30)
     chosen = agreed_on(question, f"{OFFICER}\n\n{others}", lambda text: nearness * (text == OFFICER), log_odds)
     assert chosen == ([OFFICER] if is_chosen else [])
 
