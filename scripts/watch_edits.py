@@ -33,7 +33,7 @@ from modules.llm_platform.application.research.write.extractive_synthesizer impo
 from modules.llm_platform.domain.citations.checker import CitationChecker  # noqa: E402
 from modules.llm_platform.domain.dtos.source_dtos import Source  # noqa: E402
 from modules.llm_platform.domain.dtos.watch_dtos import WatchChange, WatchReading  # noqa: E402
-from modules.llm_platform.domain.evidence.ledger import LedgerReader  # noqa: E402
+from modules.llm_platform.domain.evidence.ledger import LedgerBuilder  # noqa: E402
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest  # noqa: E402
 from modules.llm_platform.domain.watches.compare import compare_readings  # noqa: E402
 from modules.llm_platform.domain.watches.ledger_facts import read_facts  # noqa: E402
@@ -104,7 +104,7 @@ def _read_page(block: str) -> Page:
 async def read_answer(page: Page, text: str, at: datetime) -> WatchReading:
     """Answer the question of a page from this text, as a deep run does, and return the facts of its ledger."""
     source = Source(index=1, title=page.title, url=f"https://example.org/{page.id}", text=text)
-    rows = tuple(read.row for read in LedgerReader([page.question], page.language).read([source], {}))
+    rows = tuple(read.row for read in LedgerBuilder([page.question], page.language).build_rows([source], {}))
     request = SynthesisRequest(page.question, [source], page.language, evidence=rows)
     written = await WRITER.synthesize(request)
     citations = CitationChecker([source], page.language).check(written.text).citations if written.answered else ()

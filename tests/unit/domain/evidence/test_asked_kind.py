@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.evidence.ledger import LedgerReader
+from modules.llm_platform.domain.evidence.ledger import LedgerBuilder
 
 ALBUM = "Transfiguration of Vincent, released in 2003, is the third studio album by singer-songwriter M. Ward."
 STATE = "Singer-songwriter M. Ward, who wrote Transfiguration of Vincent, his third studio album, is from the state of Oregon."
@@ -43,5 +43,5 @@ OTHERS = [
 def test_a_sentence_on_the_subject_of_a_long_question_does_not_answer_it(question: str, text: str, state: str) -> None:
     """It has nearly all words of the question, but not the requested kind."""
     source = Source(index=1, url="https://example.org/a", title="Transfiguration of Vincent", text=text)
-    [read] = LedgerReader([question], "en").read([source, *OTHERS], {})
+    [read] = LedgerBuilder([question], "en").build_rows([source, *OTHERS], {})
     assert read.row.state == state

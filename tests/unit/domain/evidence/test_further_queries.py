@@ -2,14 +2,14 @@
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.evidence.ledger import (
-    LedgerReader,
-    ReadRow,
+    LedgerBuilder,
+    LedgerRow,
     describe_missing_words,
     list_evidence_quotes,
     locate_quotes,
     pick_queries,
 )
-from modules.llm_platform.domain.evidence.statements import list_names
+from modules.llm_platform.domain.evidence.sentence_matches import list_names
 
 QUESTION = "Which waterfall is in the country where the Bubye River is found?"
 RIVER = Source(index=1, title="Bubye River", url="https://river.example/", text="The Bubye River is found in Zimbabwe.")
@@ -24,8 +24,8 @@ FALLS = Source(
 )
 
 
-def row_of(question: str, *sources: Source) -> ReadRow:
-    return LedgerReader([question], "en").read(sources, {})[0]
+def row_of(question: str, *sources: Source) -> LedgerRow:
+    return LedgerBuilder([question], "en").build_rows(sources, {})[0]
 
 
 def test_a_query_follows_a_name_that_the_question_lacks_with_the_words_that_its_passage_leaves_open() -> None:
@@ -91,10 +91,10 @@ def test_unrelated_figures_are_no_conflict() -> None:
 
 def test_rows_are_the_same_however_the_sources_come() -> None:
     """What was read before is not read again, and counts with the ranks and weights of now."""
-    reader = LedgerReader([QUESTION], "en")
-    reader.read([RIVER], {})
-    reader.read([FALLS, RIVER], {})
-    assert reader.read([OTHER, RIVER, FALLS], {}) == (row_of(QUESTION, OTHER, RIVER, FALLS),)
+    builder = LedgerBuilder([QUESTION], "en")
+    builder.build_rows([RIVER], {})
+    builder.build_rows([FALLS, RIVER], {})
+    assert builder.build_rows([OTHER, RIVER, FALLS], {}) == (row_of(QUESTION, OTHER, RIVER, FALLS),)
 
 
 def test_the_place_of_a_quote_is_the_one_in_the_text_that_the_answer_has() -> None:

@@ -8,7 +8,7 @@ from modules.llm_platform.application.research.write.extractive_synthesizer impo
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.evidence.ledger import LedgerReader
+from modules.llm_platform.domain.evidence.ledger import LedgerBuilder
 from modules.llm_platform.domain.evidence.lines import list_evidence_lines
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.messages import get_messages
@@ -41,7 +41,7 @@ def sources_of(*texts: str, published: Sequence[str | None] = ()) -> list[Source
 
 def quotes_of(*sources: Source, question: str = QUESTION) -> dict[str, EvidenceQuote]:
     """Return the disputed quotes by their texts."""
-    row = LedgerReader([question], "en").read(sources, {})[0].row
+    row = LedgerBuilder([question], "en").build_rows(sources, {})[0].row
     return {quote.text: quote for quote in row.quotes if quote.voices is not None}
 
 
@@ -76,13 +76,13 @@ def test_a_denial_has_the_voices_that_deny() -> None:
 def test_a_quote_has_the_date_of_its_source_and_only_a_disputed_one_has_voices() -> None:
     """In the row and in the lines of the ledger."""
     sources = sources_of(SHORT, LONG, OTHER_WORDS, published=("2024-05-01T08:00:00Z",))
-    row = LedgerReader([QUESTION], "en").read(sources, {})[0].row
+    row = LedgerBuilder([QUESTION], "en").build_rows(sources, {})[0].row
     first, second = list_evidence_lines([row], sources)[:2]
     assert first.source is not None
     assert second.source is not None
     assert (first.quote, first.voices, first.source.published) == (SHORT, 2, "2024-05-01T08:00:00Z")
     assert (second.quote, second.voices, second.source.published) == (LONG, 1, None)
-    answered = LedgerReader([QUESTION], "en").read(sources_of(SHORT, published=("2024-05-01",)), {})[0].row
+    answered = LedgerBuilder([QUESTION], "en").build_rows(sources_of(SHORT, published=("2024-05-01",)), {})[0].row
     assert [(quote.published, quote.voices) for quote in answered.quotes] == [("2024-05-01", None)]
 
 

@@ -1,4 +1,4 @@
-"""Fill the ledger: for each question its quotes, the share of its words that they cover, and its state."""
+"""Build the ledger of a research run: a row for each question, with its quotes, their coverage of its words, and its state."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -8,9 +8,14 @@ from typing import Final
 
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, Need, RowState
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.evidence.chains import Chain, find_best_chains, list_best_statements
+from modules.llm_platform.domain.evidence.chains import Chain, find_best_chains, list_best_sentences
 from modules.llm_platform.domain.evidence.queries import NamedQuery, list_further_queries, make_query_without_figures
-from modules.llm_platform.domain.evidence.statements import HAS_TERM, SourceNames, Statement, Statements
+from modules.llm_platform.domain.evidence.sentence_matches import (
+    HAS_TERM,
+    IndexedSource,
+    MatchedSentence,
+    SentenceMatches,
+)
 from modules.llm_platform.domain.extractive.candidates import Candidate, list_candidates, make_relevance
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question, read_question, read_question_as_written
@@ -40,61 +45,61 @@ _NEEDS: Final = {need: re.compile(pattern, re.IGNORECASE) for need, pattern in _
 
 
 @dataclass(frozen=True)
-class ReadRow:
-    """The row of a question, the words of the question that its best quotes have, and the chains of sentences found for it."""
+class LedgerRow:
+    """The row of a question in the ledger, with the words that its best quotes match, and all chains for further rounds."""
 
     row: EvidenceRow
-    words_met: frozenset[str] = frozenset()
+    matched_words: frozenset[str] = frozenset()
     chains: list[Chain] = field(default_factory=list, compare=False, repr=False)
-    statements: Statements | None = field(default=None, compare=False, repr=False)
+    matches: SentenceMatches | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def queries(self) -> tuple[NamedQuery, ...]:
         """The queries for a further round, best first; empty if the row is answered."""
-        if self.statements is None or self.row.state == "answered":
+        if self.matches is None or self.row.state == "answered":
             return ()
         disputed = [make_query_without_figures(self.row.quotes[0].text)] if self.row.state == "disagree" else []
-        return (*disputed, *list_further_queries(self.statements))
+        return (*disputed, *list_further_queries(self.matches))
 
     @cached_property
     def addresses(self) -> tuple[str, ...]:
         """The addresses of the best sources, best first. Only a further round needs them."""
-        statements = list_best_statements(self.chains, 2 * MAX_ROW_QUOTES)
-        return tuple(dict.fromkeys(statement.candidate.source.url for statement in statements))
+        sentences = list_best_sentences(self.chains, 2 * MAX_ROW_QUOTES)
+        return tuple(dict.fromkeys(sentence.candidate.source.url for sentence in sentences))
 
 
-class LedgerReader:
-    """Fills the rows of questions from sources.
+class LedgerBuilder:
+    """Builds the rows of questions from sources.
 
-    Each source is parsed once, and compared with each question once, even if the rows are read several times.
+    Each source is parsed once, and compared with each question once, even if the rows are built several times.
     """
 
     def __init__(self, questions: Sequence[str], language: str) -> None:
         self._questions = [read_question_as_written(question, language) for question in questions]
         self._relevance = make_relevance(self._questions)
         self._language = language
-        self._sources: dict[tuple[str, str, str, str | None], SourceNames] = {}  # address, title, text, date
+        self._sources: dict[tuple[str, str, str, str | None], IndexedSource] = {}  # address, title, text, date
         self._candidates: dict[
             tuple[int, int], list[Candidate]
         ] = {}  # number of the question, id of the source's names
 
-    def read(self, sources: Sequence[Source], rounds: Mapping[str, int]) -> tuple[ReadRow, ...]:
+    def build_rows(self, sources: Sequence[Source], rounds: Mapping[str, int]) -> tuple[LedgerRow, ...]:
         """Return the row of each question. `rounds` maps each canonical address to the round that found it."""
-        known = [self._read_source(source) for source in sources]
-        rows: list[ReadRow] = []
+        known = [self._index_source(source) for source in sources]
+        rows: list[LedgerRow] = []
         for number, question in enumerate(self._questions):
             candidates = [self._compare_source(number, source, rank) for rank, source in enumerate(known)]
-            rows.append(_read_row(Statements(question, known, candidates), rounds))
+            rows.append(_build_row(SentenceMatches(question, known, candidates), rounds))
         return tuple(rows)
 
-    def _read_source(self, source: Source) -> SourceNames:
+    def _index_source(self, source: Source) -> IndexedSource:
         key = (source.url, source.title, source.text, source.published)
         if key not in self._sources:
             sentences = SourceSentences(source, read_source_blocks(source.text), self._language, self._relevance)
-            self._sources[key] = SourceNames(sentences)
+            self._sources[key] = IndexedSource(sentences)
         return self._sources[key]
 
-    def _compare_source(self, number: int, source: SourceNames, rank: int) -> list[Candidate]:
+    def _compare_source(self, number: int, source: IndexedSource, rank: int) -> list[Candidate]:
         key = number, id(source)
         if key not in self._candidates:
             self._candidates[key] = list_candidates(source.sentences, rank, self._questions[number])
@@ -103,37 +108,39 @@ class LedgerReader:
         return self._candidates[key]
 
 
-def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
-    chains = find_best_chains(found, enough=ANSWERED_FROM)
-    question, terms = found.question.text, found.question.terms
+def _build_row(matches: SentenceMatches, rounds: Mapping[str, int]) -> LedgerRow:
+    chains = find_best_chains(matches, enough=ANSWERED_FROM)
+    question, terms = matches.question.text, matches.question.terms
     words = tuple(term.word for term in terms)
     needs = tuple(need for need, pattern in _NEEDS.items() if pattern.search(question))
     if not chains:
-        return ReadRow(EvidenceRow(question=question, words=words, needs=needs))
+        return LedgerRow(EvidenceRow(question=question, words=words, needs=needs))
     best = chains[0]
     matched = {
-        number for one in best.statements for number, credit in one.candidate.credits.items() if credit >= HAS_TERM
+        number for one in best.sentences for number, credit in one.candidate.credits.items() if credit >= HAS_TERM
     }
-    chosen = list_best_statements(chains, MAX_ROW_QUOTES)
-    if len(best.statements) < 2:  # the best sentence answers alone
+    chosen = list_best_sentences(chains, MAX_ROW_QUOTES)
+    if len(best.sentences) < 2:  # the best sentence answers alone
         chosen = chosen[:1]
     state: RowState = "open"
     if best.coverage >= ANSWERS_FROM:
-        state = "answered" if best.coverage >= ANSWERED_FROM and _has_asked_kind(found.question, matched) else "partly"
-    voices: dict[int, int] = {}  # for each disputed statement, by its id, how many independent sources say the same
-    asks_for_figure = found.question.asks_what or bool({"number", "date"}.intersection(needs))
-    if conflict := _find_conflict(found, of_figures=asks_for_figure):
+        state = (
+            "answered" if best.coverage >= ANSWERED_FROM and _has_asked_kind(matches.question, matched) else "partly"
+        )
+    voices: dict[int, int] = {}  # for each disputed sentence, by its id, how many independent sources say the same
+    asks_for_figure = matches.question.asks_what or bool({"number", "date"}.intersection(needs))
+    if conflict := _find_conflict(matches, of_figures=asks_for_figure):
         state = "disagree"
         chosen = list(dict.fromkeys((*conflict, *chosen)))[:MAX_ROW_QUOTES]
         sides = find_sides(
-            (conflict[0].candidate, conflict[1].candidate), [statement.candidate for statement in found.all]
+            (conflict[0].candidate, conflict[1].candidate), [sentence.candidate for sentence in matches.all]
         )
-        voices = {id(statement): side.voices for statement, side in zip(conflict, sides, strict=True)}
-    quotes = tuple(_quote(statement, rounds, voices.get(id(statement))) for statement in chosen)
+        voices = {id(sentence): side.voices for sentence, side in zip(conflict, sides, strict=True)}
+    quotes = tuple(_quote(sentence, rounds, voices.get(id(sentence))) for sentence in chosen)
     row = EvidenceRow(
         question=question, words=words, needs=needs, quotes=quotes, coverage=round(best.coverage, 3), state=state
     )
-    return ReadRow(row, frozenset(terms[number].word for number in matched), chains, found)
+    return LedgerRow(row, frozenset(terms[number].word for number in matched), chains, matches)
 
 
 def _has_asked_kind(question: Question, matched: Collection[int]) -> bool:
@@ -149,25 +156,25 @@ def _has_asked_kind(question: Question, matched: Collection[int]) -> bool:
     return not asked or any(term.word in asked for number, term in enumerate(question.terms) if number in matched)
 
 
-def _find_conflict(found: Statements, *, of_figures: bool) -> tuple[Statement, Statement] | None:
+def _find_conflict(matches: SentenceMatches, *, of_figures: bool) -> tuple[MatchedSentence, MatchedSentence] | None:
     """Return two sentences of different sources that contradict each other.
 
     Their figures are compared only if `of_figures` is True, which means that the question asks for one.
     """
-    best = sorted(found.all, key=lambda statement: -statement.value)[:MAX_COMPARED]
-    for statement in best:
-        statement.candidate.score = statement.value
-    by_candidate = {id(statement.candidate): statement for statement in best}
-    pair = find_conflict([statement.candidate for statement in best], of_figures=of_figures)
+    best = sorted(matches.all, key=lambda sentence: -sentence.value)[:MAX_COMPARED]
+    for sentence in best:
+        sentence.candidate.score = sentence.value
+    by_candidate = {id(sentence.candidate): sentence for sentence in best}
+    pair = find_conflict([sentence.candidate for sentence in best], of_figures=of_figures)
     return (by_candidate[id(pair[0])], by_candidate[id(pair[1])]) if pair else None
 
 
-def _quote(statement: Statement, rounds: Mapping[str, int], voices: int | None) -> EvidenceQuote:
-    source = statement.candidate.source
+def _quote(sentence: MatchedSentence, rounds: Mapping[str, int], voices: int | None) -> EvidenceQuote:
+    source = sentence.candidate.source
     return EvidenceQuote(
         url=source.url,
         title=source.title,
-        text=statement.candidate.sentence.text,
+        text=sentence.candidate.sentence.text,
         published=source.published,
         voices=voices,
         round=rounds.get(canonical_url(source.url), 0),
@@ -197,15 +204,19 @@ def list_evidence_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source])
     return list(found.values())
 
 
-def describe_missing_words(rows: Sequence[ReadRow]) -> str:
+def describe_missing_words(rows: Sequence[LedgerRow]) -> str:
     """Return the words of unanswered questions that no quote has, to show to a person: `waterfall, name`."""
     missing = dict.fromkeys(
-        word for read in rows if read.row.state != "answered" for word in read.row.words if word not in read.words_met
+        word
+        for read in rows
+        if read.row.state != "answered"
+        for word in read.row.words
+        if word not in read.matched_words
     )
     return ", ".join(missing)
 
 
-def pick_queries(rows: Sequence[ReadRow], asked: Collection[str], limit: int) -> list[NamedQuery]:
+def pick_queries(rows: Sequence[LedgerRow], asked: Collection[str], limit: int) -> list[NamedQuery]:
     """Return up to `limit` different queries that are not in `asked`, taken from the rows in turn, best first."""
     waiting = [list(read.queries) for read in rows if read.row.state != "answered"]
     picked: dict[str, NamedQuery] = {}

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urldefrag, urljoin
 
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
-from modules.llm_platform.domain.evidence.ledger import ReadRow
+from modules.llm_platform.domain.evidence.ledger import LedgerRow
 from modules.llm_platform.domain.text.tokens import normalize, split_words
 from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, get_host, is_web_url
 
@@ -44,10 +44,10 @@ class OpenWords:
     names: dict[str, float]
 
     @classmethod
-    def of(cls, rows: Iterable[ReadRow]) -> list[OpenWords]:
+    def of(cls, rows: Iterable[LedgerRow]) -> list[OpenWords]:
         return [
             cls(
-                frozenset(read.row.words) - read.words_met,
+                frozenset(read.row.words) - read.matched_words,
                 {normalize(query.name): query.value for query in read.queries if query.name},
             )
             for read in rows
@@ -63,7 +63,7 @@ class OpenWords:
 
 
 def choose_links(
-    pages: Iterable[Page], rows: Iterable[ReadRow], known: Collection[str], domains: Sequence[str], limit: int
+    pages: Iterable[Page], rows: Iterable[LedgerRow], known: Collection[str], domains: Sequence[str], limit: int
 ) -> list[PageLink]:
     """Return the links of read pages whose texts have a name or the open words of a row, best first, each address once.
 

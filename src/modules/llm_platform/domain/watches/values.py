@@ -10,7 +10,7 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.compare.changes import find_figures
 from modules.llm_platform.domain.citations.read.claims import Claim, ClaimNumber
-from modules.llm_platform.domain.evidence.statements import list_names
+from modules.llm_platform.domain.evidence.sentence_matches import list_names
 from modules.llm_platform.domain.text.negation import has_opposite
 from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_same_word, normalize_unit

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest,
 from modules.llm_platform.domain.dtos.report_dtos import RoundAnswer
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.evidence.queries import MAX_ROUND_QUERY_CHARS
-from modules.llm_platform.domain.evidence.statements import list_names
+from modules.llm_platform.domain.evidence.sentence_matches import list_names
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResultItem
-from modules.llm_platform.domain.evidence.ledger import LedgerReader, ReadRow, describe_missing_words, pick_queries
+from modules.llm_platform.domain.evidence.ledger import LedgerBuilder, LedgerRow, describe_missing_words, pick_queries
 from modules.llm_platform.domain.research.decomposition import aspect_questions, decompose_question
 from modules.llm_platform.domain.research.page_links import choose_links
 from modules.llm_platform.domain.research.question_selector import is_query
@@ -99,10 +99,10 @@ class FurtherRounds:
         self._run = run
         self._deadline = deadline
         self._began = asyncio.get_running_loop().time()
-        self._reader: LedgerReader | None = None
-        self._chars = 0  # the length of the texts that the reader compares with the questions
-        self._rows: tuple[ReadRow, ...] = ()
-        self._rows_before: tuple[ReadRow, ...] = ()  # the rows when the last round began
+        self._builder: LedgerBuilder | None = None
+        self._chars = 0  # the length of the texts that the builder compares with the questions
+        self._rows: tuple[LedgerRow, ...] = ()
+        self._rows_before: tuple[LedgerRow, ...] = ()  # the rows when the last round began
         self._rounds_of: dict[str, int] = {}  # the round that found each canonical address
         self._number = 0
         self._stopped: StopReason | None = None
@@ -123,10 +123,10 @@ class FurtherRounds:
         self._sources = {(address := canonical_url(source.url)): pages.get(address, source) for source in sources}
         for address in self._sources:
             self._rounds_of.setdefault(address, self._number)
-        reader = self._reader = self._reader or LedgerReader(questions, self._run.language)
+        builder = self._builder = self._builder or LedgerBuilder(questions, self._run.language)
         known = tuple(self._sources.values())
         self._chars = sum(len(source.text) for source in known) * len(questions)
-        self._rows = await run_in_thread_if_long(self._chars, reader.read, known, self._rounds_of)
+        self._rows = await run_in_thread_if_long(self._chars, builder.build_rows, known, self._rounds_of)
 
     async def plan_next_queries(self, searched: Iterable[str], *, is_refused: bool = False) -> list[str]:
         """Return the queries of the next round, and emit its event; empty if the run stops.
@@ -297,9 +297,9 @@ class FurtherRounds:
         return tuple(rows)
 
 
-def _has_gained(before: Sequence[ReadRow], after: Sequence[ReadRow]) -> bool:
+def _has_gained(before: Sequence[LedgerRow], after: Sequence[LedgerRow]) -> bool:
     """Return whether the last round raised the coverage of a row, or found one of its missing words."""
     return any(
-        new.row.coverage >= old.row.coverage + MIN_GAIN or new.words_met - old.words_met
+        new.row.coverage >= old.row.coverage + MIN_GAIN or new.matched_words - old.matched_words
         for old, new in zip(before, after, strict=False)
     )

@@ -1,4 +1,4 @@
-"""Compare the sentences of the sources with a question: which of its words they have, and which new names."""
+"""Match the sentences of the sources with a question: which of its words they have, and which new names."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Name:
         return cls(text, normalize(text), tuple(split_words(text)))
 
 
-class SourceNames:
-    """A source with its sentences. Names and folded texts are read on first use, once for all questions."""
+class IndexedSource:
+    """A source with its sentences. Their names and folded texts are computed on first use, once for all questions."""
 
     def __init__(self, sentences: SourceSentences) -> None:
         self.sentences = sentences
@@ -70,24 +70,24 @@ class SourceNames:
         return {}
 
     def list_names(self, position: int) -> tuple[Name, ...]:
-        """Return the names of a sentence. They are read on demand, because most sentences of a long source are never asked."""
+        """Return the names of a sentence. They are found on demand, because most sentences of a long source never need them."""
         if position not in self._names:
             self._names[position] = tuple(map(Name.of, list_names(self.sentences.forms[position].sentence.text)))
         return self._names[position]
 
 
 @dataclass(slots=True, eq=False)
-class Statement:
+class MatchedSentence:
     """A sentence, its position in its source (from 0), and the share of the question's words that it has (`value`)."""
 
     candidate: Candidate
-    found_in: SourceNames
+    found_in: IndexedSource
     position: int
     value: float
 
     @property
     def text(self) -> str:
-        """The folded words of the statement and its title, between spaces."""
+        """The folded words of the sentence and its title, between spaces."""
         return self.found_in.texts[self.position]
 
     @property
@@ -104,16 +104,16 @@ class Statement:
         return self.found_in.title
 
 
-class Statements:
-    """The statements of the sources, and the weights of the question's terms."""
+class SentenceMatches:
+    """All sentences of the sources, matched with one question, and the weights of the question's terms."""
 
     def __init__(
         self,
         question: Question,
-        sources: Sequence[SourceNames],
+        sources: Sequence[IndexedSource],
         candidates: Sequence[Sequence[Candidate]],
     ) -> None:
-        """Compare sources with a question. `candidates` has, for each source, its sentences compared with the question."""
+        """Match sources with a question. `candidates` has the sentences of each source, compared with the question."""
         self.question = question
         weights = weigh_terms(question, [candidate for found in candidates for candidate in found]).subject
         # Words about the form of the answer need no quote.
@@ -125,18 +125,18 @@ class Statements:
             (
                 source,
                 [
-                    Statement(one, source, position, self.measure_coverage(one.credits))
+                    MatchedSentence(one, source, position, self.measure_coverage(one.credits))
                     for position, one in enumerate(found)
                 ],
             )
             for source, found in zip(sources, candidates, strict=True)
         ]
-        self.all = [statement for _, statements in self.by_source for statement in statements]
+        self.all = [sentence for _, sentences in self.by_source for sentence in sentences]
 
     @cached_property
-    def sources(self) -> list[SourceStatements]:
+    def sources(self) -> list[MatchedSource]:
         """The sources that have sentences."""
-        return [self._rate_source(source, statements) for source, statements in self.by_source if statements]
+        return [self._rate_source(source, sentences) for source, sentences in self.by_source if sentences]
 
     def measure_coverage(self, term_credits: dict[int, float]) -> float:
         """Return the weighted share of the question's terms that these credits cover, 0 to 1."""
@@ -150,37 +150,37 @@ class Statements:
         """Return whether the name has a word that is neither in the question nor a stop word."""
         return not self._known.issuperset(name.words)
 
-    def list_new_names(self, statement: Statement) -> list[Name]:
+    def list_new_names(self, sentence: MatchedSentence) -> list[Name]:
         """Return the names of a sentence that the question lacks."""
-        return [name for name in statement.found_in.list_names(statement.position) if self.is_new(name)][:MAX_NAMES]
+        return [name for name in sentence.found_in.list_names(sentence.position) if self.is_new(name)][:MAX_NAMES]
 
-    def _rate_source(self, source: SourceNames, statements: list[Statement]) -> SourceStatements:
+    def _rate_source(self, source: IndexedSource, sentences: list[MatchedSentence]) -> MatchedSource:
         titled = match_terms(source.title.words, self.question.matcher)
         term_credits = dict(titled)
-        for statement in statements:
-            for number, credit in statement.candidate.credits.items():
+        for sentence in sentences:
+            for number, credit in sentence.candidate.credits.items():
                 term_credits[number] = max(term_credits.get(number, 0.0), credit)
         asked = [word in self._known for word in source.title.words]
         about = sum(asked) / len(asked) * self.measure_coverage(titled) if asked else 0.0
-        return SourceStatements(
+        return MatchedSource(
             source.title,
-            statements[0].candidate.rank,
-            statements,
+            sentences[0].candidate.rank,
+            sentences,
             term_credits,
             self.measure_coverage(term_credits) + about,
         )
 
 
 @dataclass(slots=True, eq=False)
-class SourceStatements:
-    """The sentences of a source, with its title, the terms of the question that it has, and its value.
+class MatchedSource:
+    """A source with its matched sentences, and the credits of the question's terms in it.
 
-    The value is the weighted share of these terms, and more if the question is about the title.
+    `value` is the weighted share of these terms, plus a bonus if the question is about the title.
     """
 
     title: Name
     rank: int
-    statements: list[Statement]
+    sentences: list[MatchedSentence]
     credits: dict[int, float]
     value: float
 
