@@ -55,8 +55,8 @@ class LLMSynthesizer(StreamingSynthesizer):
       second limit, the context limits a report.
     - `passages` chooses what a small model reads of the sources of a short answer. Without it, words choose.
 
-    If rows of a table answer a question, a small model is not asked, because it often reads them wrongly. The answer quotes the
-    rows. If the person has wishes for the text, the model reads the rows and nothing else.
+    If rows of a table answer a question, the answer quotes the rows, and a small model is not called, because small models often
+    misread tables. If the reader has wishes for the text, the model gets the rows and nothing else.
 
     Raises the errors of the LLM port.
     """
@@ -87,20 +87,12 @@ class LLMSynthesizer(StreamingSynthesizer):
             self._passages.begin_loading()
 
     async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
-        if not request.sources:
-            synthesis = Synthesis(
-                text=get_messages(request.language).nothing_found, synthesizer=self.name, answered=False
-            )
-            yield SynthesisToken(text=synthesis.text)
-            yield synthesis
-            return
         rows = (
             None if request.questions else await run_in_thread_if_long(_count_chars(request), self._find_rows, request)
         )
-        if rows is not None and self._is_small and not request.has_wishes:
-            quoted = Synthesis(text=render_rows(rows, get_messages(request.language)), synthesizer=EXTRACTIVE)
-            yield SynthesisToken(text=quoted.text)
-            yield quoted
+        if (synthesis := self._answer_without_model(request, rows)) is not None:
+            yield SynthesisToken(text=synthesis.text)
+            yield synthesis
             return
         prompt, degraded = await self._make_prompt(request, rows)
         asked = LLMRequest(
@@ -136,6 +128,15 @@ class LLMSynthesizer(StreamingSynthesizer):
     @property
     def _is_small(self) -> bool:
         return self._sources_tokens <= SMALL_BUDGET_TOKENS
+
+    def _answer_without_model(self, request: SynthesisRequest, rows: RowsFound | None) -> Synthesis | None:
+        """Return the answer if there are no sources, or if rows answer and the model is small; None if the model must answer."""
+        messages = get_messages(request.language)
+        if not request.sources:
+            return Synthesis(text=messages.nothing_found, synthesizer=self.name, answered=False)
+        if rows is not None and self._is_small and not request.has_wishes:
+            return Synthesis(text=render_rows(rows, messages), synthesizer=EXTRACTIVE)
+        return None
 
     def _find_rows(self, request: SynthesisRequest) -> RowsFound | None:
         """Return the rows that answer. A larger model compares rows itself if it can read them all."""
