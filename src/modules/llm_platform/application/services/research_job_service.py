@@ -39,7 +39,7 @@ from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, JobSelection
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, current_trace_headers
 
-Found = TypeVar("Found")
+Stored = TypeVar("Stored")
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +64,9 @@ NO_STORE: Final = "background runs are stored, and the store is off: set STORE_T
 class ResearchJobService:
     """Research runs that outlive the request and the process.
 
-    `store` is None if nothing may be stored. `owner` is the caller that may see a run: for any other caller the id does not
-    exist. The work begins with `start` or the first `submit`; `aclose` puts unfinished runs back into the queue.
+    - `store` is None if nothing may be stored.
+    - `owner` is the only caller that may see a run. For any other caller, its id does not exist.
+    - The work begins with `start` or the first `submit`. `aclose` puts unfinished runs back into the queue.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class ResearchJobService:
         self._research = research
         self._store = store
         self._webhooks = webhooks
-        # The events that followers wait for. They hold them: one that leaves, or that another server serves, leaves none behind.
+        # The events that followers wait for. Only followers hold them, so that nothing is left when the last one leaves.
         self._changes: WeakValueDictionary[JobKey, asyncio.Event] = WeakValueDictionary()
         self._worker: ResearchJobWorker | None = None
         if store is not None and webhooks is not None:
@@ -261,43 +262,35 @@ class ResearchJobService:
         An answer to a ShortMessage is not stored. A store that fails is logged and not raised: the answer was paid for, and
         is sent anyway.
         """
-        last = events[-1]
-        if self._store is None or not isinstance(last, Done) or isinstance(request, ShortMessage):
+        done = events[-1]
+        if self._store is None or not isinstance(done, Done) or isinstance(request, ShortMessage):
             return False
         try:
-            await self._record(request, last, events, owner, api, client_request, thread_id)
+            with suppress(exceptions.PreviousResearchNotFoundError):  # the earlier run has expired meanwhile
+                request = await self._add_turns(request, owner)
+            job = dtos.NewResearchJob(
+                id=done.request_id,
+                request=_strip_request(request),
+                owner=owner,
+                label=api_key_label(),
+                thread_id=thread_id,
+                api=api,
+                client_request=client_request or {},
+            )
+            await self._record_ended(job, events, done)
         except exceptions.StoreError as error:
             log.warning("an answer could not be stored", extra={"reason": error.message})
             return False
         return True
 
-    async def _record(
-        self,
-        request: ResearchRequest,
-        last: Done,
-        events: Sequence[ResearchEvent],
-        owner: str,
-        api: str,
-        client_request: Mapping[str, Any] | None,
-        thread_id: str | None,
-    ) -> None:
-        with suppress(exceptions.PreviousResearchNotFoundError):  # the earlier run has expired meanwhile
-            request = await self._add_turns(request, owner)
-        job = dtos.NewResearchJob(
-            id=last.request_id,
-            request=_strip_request(request),
-            owner=owner,
-            label=api_key_label(),
-            thread_id=thread_id,
-            api=api,
-            client_request=client_request or {},
-        )
+    async def _record_ended(self, job: dtos.NewResearchJob, events: Sequence[ResearchEvent], done: Done) -> None:
+        """Store a run that has ended, with its sources, and remove it from the caches of this process."""
         numbered = [
             dtos.JobEvent(number, event.type, event.model_dump_json()) for number, event in enumerate(events, 1)
         ]
-        sources_to_store = await self._research.get_stored_sources(last.request_id, owner=owner)
-        await self._find_store(job.id).record(job, numbered, sources_to_store, last.response.metadata.latency_ms / 1000)
-        await self._research.forget(job.id, owner=owner)
+        sources = await self._research.get_stored_sources(job.id, owner=job.owner)
+        await self._find_store(job.id).record(job, numbered, sources, done.response.metadata.latency_ms / 1000)
+        await self._research.forget(job.id, owner=job.owner)
 
     async def delete(self, research_id: str, *, owner: str = "") -> None:
         """Stop a run, and remove everything that is stored of it. Raises ResearchNotFoundError."""
@@ -392,7 +385,7 @@ class ResearchJobService:
         return await self.get(research_id, owner=owner)
 
     async def _check_text_so_far(self, research_id: str, owner: str) -> Verified | None:
-        """Return the verdicts on the text of a run that is being written; None where there is nothing to check."""
+        """Return the verdicts on the text that a run has written so far; None if there is nothing to check."""
         store = self._find_store(research_id)
         job = await self.get(research_id, owner=owner)
         held = None if job.finished_at else await store.sources(owner, research_id)
@@ -474,7 +467,7 @@ class ResearchJobService:
             changed.set()
 
     def _parse_cursor(self, before: str) -> ListCursor:
-        """Return where a page begins. Raises ResearchNotFoundError for what no run can have as its id."""
+        """Return where a page begins. Raises ResearchNotFoundError if no run can have the id of the cursor."""
         cursor = parse_cursor(before)
         self._find_store(cursor.id)
         return cursor
@@ -485,7 +478,7 @@ class ResearchJobService:
         return self._store
 
 
-def _require_found(result: Found | None) -> Found:
+def _require_found(result: Stored | None) -> Stored:
     """Return the store's result. None and False mean that there is no such run, and raise ResearchNotFoundError."""
     if not result:
         raise exceptions.ResearchNotFoundError

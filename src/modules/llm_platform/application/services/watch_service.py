@@ -33,7 +33,7 @@ from modules.llm_platform.domain.ports.research_job_store import JobSelection
 from modules.llm_platform.domain.ports.watch_store import IWatchStore, WatchSelection
 from modules.llm_platform.domain.watches.schedule import is_due
 
-Found = TypeVar("Found")
+Stored = TypeVar("Stored")
 
 MAX_WATCHES: Final = 1000  # of one owner
 MAX_RUNS_A_DAY: Final = 100  # of one watch, after which its owner cannot ask for another one
@@ -267,7 +267,7 @@ def _select(watches: Sequence[dtos.Watch], owner: str) -> WatchSelection:
     return WatchSelection((owner,), tuple(watch.id for watch in watches))
 
 
-def _require_found(result: Found | None) -> Found:
+def _require_found(result: Stored | None) -> Stored:
     """Return the store's result. None and False mean that there is no such watch, and raise WatchNotFoundError."""
     if not result:
         raise WatchNotFoundError
