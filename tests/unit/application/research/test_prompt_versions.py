@@ -122,17 +122,17 @@ async def _claims() -> list[Messages]:
 async def _round_queries() -> list[Messages]:
     llm = FakeLLM()
     for searched in ((), (DIRECTION,)):
-        await round_queries.ask_for_queries(
-            partial(round_queries.ask_model, llm),
-            QUESTION,
-            (EvidenceRow(question=DIRECTION),),
-            SOURCES,
+        context = round_queries.RoundContext(
+            question=QUESTION,
+            rows=(EvidenceRow(question=DIRECTION),),
+            passages=SOURCES,
             missing="euros",
             searched=searched,
             count=2,
             language="en",
             written=(QUESTION,),
         )
+        await round_queries.ask_for_queries(partial(round_queries.ask_model, llm), context)
     return [request.messages for request in llm.requests]
 
 

@@ -1,10 +1,12 @@
 """The queries that a model adds to a further round."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from modules.llm_platform.application.research.find.round_queries import (
     MAX_ANSWER_TOKENS,
     MAX_PROMPT_TOKENS,
+    RoundContext,
     ask_for_queries,
     ask_model,
 )
@@ -18,21 +20,22 @@ QUESTION = "Which waterfall is in the country where the Bubye River is found?"
 RIVER = Source(index=1, title="Bubye River", url="https://river.example/", text="The Bubye River is found in Zimbabwe.")
 
 
-async def asked(llm: FakeLLM, *passages: Source, searched: tuple[str, ...] = ()) -> tuple[str, ...]:
-    rows = (EvidenceRow(question=QUESTION),)
-    ask = partial(ask_model, llm)
-    made = await ask_for_queries(
-        ask,
-        QUESTION,
-        rows,
-        passages or (RIVER,),
-        missing="waterfall",
+def make_context(passages: Sequence[Source], missing: str = "", searched: Sequence[str] = ()) -> RoundContext:
+    return RoundContext(
+        question=QUESTION,
+        rows=(EvidenceRow(question=QUESTION),),
+        passages=passages,
+        missing=missing,
         searched=searched,
         count=4,
         language="en",
         written=(QUESTION,),
     )
-    return made.queries
+
+
+async def asked(llm: FakeLLM, *passages: Source, searched: tuple[str, ...] = ()) -> tuple[str, ...]:
+    context = make_context(passages or (RIVER,), "waterfall", searched)
+    return (await ask_for_queries(partial(ask_model, llm), context)).queries
 
 
 async def test_a_line_needs_a_word_of_the_question_or_a_name_of_a_passage() -> None:
@@ -66,17 +69,7 @@ async def test_the_call_is_small_whatever_was_found() -> None:
 
 async def test_a_failing_model_adds_nothing() -> None:
     """The rules continue without the model, and `degraded` gives the reason."""
-    made = await ask_for_queries(
-        partial(ask_model, FakeLLM([LLMConnectionError()])),
-        QUESTION,
-        (EvidenceRow(question=QUESTION),),
-        (RIVER,),
-        missing="",
-        searched=(),
-        count=4,
-        language="en",
-        written=(QUESTION,),
-    )
+    made = await ask_for_queries(partial(ask_model, FakeLLM([LLMConnectionError()])), make_context((RIVER,)))
     assert (made.queries, made.is_done) == ((), False)
     assert [entry.component for entry in made.degraded] == ["queries/fake"]
 
@@ -84,15 +77,5 @@ async def test_a_failing_model_adds_nothing() -> None:
 async def test_a_model_is_done_when_it_says_so() -> None:
     """Text without a query neither adds a query nor ends the rounds."""
     for text, is_done in (("Query: none", True), ("None", True), ("Let me think about it.", False)):
-        made = await ask_for_queries(
-            partial(ask_model, FakeLLM([text])),
-            QUESTION,
-            (EvidenceRow(question=QUESTION),),
-            (RIVER,),
-            missing="",
-            searched=(),
-            count=4,
-            language="en",
-            written=(QUESTION,),
-        )
+        made = await ask_for_queries(partial(ask_model, FakeLLM([text])), make_context((RIVER,)))
         assert (made.queries, made.is_done) == ((), is_done), text

@@ -100,68 +100,76 @@ def cache_model(ask: AskModel, cache: ICache[RoundAnswer], ttl_s: float, model: 
     return ask_once
 
 
-async def ask_for_queries(
-    ask: AskModel,
-    question: str,
-    rows: Sequence[EvidenceRow],
-    passages: Sequence[Source],
-    *,
-    missing: str,
-    searched: Sequence[str],
-    count: int,
-    language: str,
-    written: Sequence[str],
-) -> ModelQueries:
-    """Return at most `count` queries of the model; empty if it fails.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundContext:
+    """What the model knows of a run when it writes queries for the next round.
 
+    - `rows` are the rows of the ledger.
     - `passages` are ordered, best first.
-    - `missing` are the words that no passage has, and `searched` the earlier queries, oldest first.
+    - `missing` has the words that no passage has, and `searched` the earlier queries, oldest first.
+    - `count` is the maximum number of queries.
     - `written` are the questions of the reader.
+    """
+
+    question: str
+    rows: Sequence[EvidenceRow]
+    passages: Sequence[Source]
+    missing: str
+    searched: Sequence[str]
+    count: int
+    language: str
+    written: Sequence[str]
+
+
+async def ask_for_queries(ask: AskModel, context: RoundContext) -> ModelQueries:
+    """Return the queries of the model; empty if it fails.
 
     A query must have a word of the question or a name from a shown passage. It may only have an address, a search operator or
     a bang if the reader wrote it.
     """
-    request = _make_request(question, rows, passages, missing, searched, count)
+    request = _make_request(context)
     answer = await ask(request)
     lines = [one_line(line)[:MAX_ROUND_QUERY_CHARS].rstrip() for line in answer.lines]
     shown = request.messages[0].content
     names = {
         normalize(name)
-        for passage in passages
+        for passage in context.passages
         for name in list_names(f"{passage.title}. {passage.text}")
         if name in shown
     }
     usable = tuple(
         line
         for line in dict.fromkeys(lines)
-        if is_query(line, written)
-        and (shares_content_word(line, question, language) or any(name in normalize(line) for name in names))
+        if is_query(line, context.written)
+        and (
+            shares_content_word(line, context.question, context.language)
+            or any(name in normalize(line) for name in names)
+        )
     )
-    return ModelQueries(usable[:count], answer.spent, answer.degraded, answer.is_done)
+    return ModelQueries(usable[: context.count], answer.spent, answer.degraded, answer.is_done)
 
 
-def _make_request(
-    question: str,
-    rows: Sequence[EvidenceRow],
-    passages: Sequence[Source],
-    missing: str,
-    searched: Sequence[str],
-    count: int,
-) -> LLMRequest:
-    open_questions = [row.question for row in rows if row.state != "answered" and row.question != question]
+def _make_request(context: RoundContext) -> LLMRequest:
+    question, missing = context.question, context.missing
+    open_questions = [row.question for row in context.rows if row.state != "answered" and row.question != question]
     asked = one_line(" / ".join((question, *open_questions)))
-    queries = one_line(" | ".join(searched[-SHOWN_QUERIES:]))
-    room = MAX_PROMPT_TOKENS - FRAME_TOKENS - count_tokens(asked) - count_tokens(queries) - count_tokens(missing)
+    queries = one_line(" | ".join(context.searched[-SHOWN_QUERIES:]))
+    tokens_left = MAX_PROMPT_TOKENS - FRAME_TOKENS - count_tokens(asked) - count_tokens(queries) - count_tokens(missing)
     lines: list[str] = []
-    for passage in passages:
+    for passage in context.passages:
         line = cut_to_tokens(f"{one_line(passage.title)}: {one_line(passage.text[:2000])}", MAX_PASSAGE_TOKENS)
-        room -= count_tokens(line) + 1
-        if room < 0:
+        tokens_left -= count_tokens(line) + 1
+        if tokens_left < 0:
             break
         lines.append(line)
     listed = neutralise("\n".join(lines))
     fence = fence_line(question, listed)
     prompt = PROMPT.format(
-        fence=fence, count=count, question=asked, missing=missing or "-", searched=queries or "-", passages=listed
+        fence=fence,
+        count=context.count,
+        question=asked,
+        missing=missing or "-",
+        searched=queries or "-",
+        passages=listed,
     )
     return make_list_request(prompt, MAX_ANSWER_TOKENS)

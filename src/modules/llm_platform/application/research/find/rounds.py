@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research.events import RoundStarted
-from modules.llm_platform.application.research.find.round_queries import RoundModel, ask_for_queries
+from modules.llm_platform.application.research.find.round_queries import RoundContext, RoundModel, ask_for_queries
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -198,19 +198,19 @@ class FurtherRounds:
             self._sources[key] for url in self.list_quoted_addresses() if (key := canonical_url(url)) in self._sources
         ]
         passages = [*quoted, *(source for source in self._sources.values() if source not in quoted)]
+        context = RoundContext(
+            question=self._run.request.query,
+            rows=self.ledger.rows,
+            passages=passages,
+            missing=describe_missing_words(self._rows),
+            searched=searched,
+            count=self.limits.searches // 2,
+            language=self._run.language,
+            written=self._run.asked,
+        )
         with suppress(TimeoutError):
             async with self._run.early_finish.limit():
-                made = await ask_for_queries(
-                    self._model.ask,
-                    self._run.request.query,
-                    self.ledger.rows,
-                    passages,
-                    missing=describe_missing_words(self._rows),
-                    searched=searched,
-                    count=self.limits.searches // 2,
-                    language=self._run.language,
-                    written=self._run.asked,
-                )
+                made = await ask_for_queries(self._model.ask, context)
                 self.spent += made.spent
                 self.degraded += made.degraded
                 if made.is_done and self._llm_may_stop:
