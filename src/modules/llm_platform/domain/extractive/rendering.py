@@ -21,7 +21,7 @@ from modules.llm_platform.domain.text.sentences import COLONS, STOPS, WIDE_STOPS
 from modules.llm_platform.domain.text.tokens import count_tokens
 
 MAX_CLOSEST = 3  # sentences
-TO_NAME = "{count} of {read} rows answer the question, and the answer names each of them:"
+ROWS_LEAD = "{count} of {read} rows answer the question, and the answer names each of them:"
 
 _END = re.compile(rf"(?<![{STOPS}{WIDE_STOPS}{COLONS}])([{STOPS}{WIDE_STOPS}{COLONS}]+)\Z")
 _UNSPACED_END = "。！？：」』）"
@@ -39,18 +39,20 @@ def render_answer(selection: Selection, messages: Messages, max_tokens: int) -> 
 
 
 def render_rows(found: RowsFound, messages: Messages) -> str:
-    """Return the table rows that answer, below a line that says what they have most or least of, or how many they are."""
-    return f"{_introduce_rows(found, messages)}\n\n{_render_table(found.table.columns, found.rows, found.table.source)}"
+    """Return the table rows that answer, below a line that says what was compared, or how many rows they are."""
+    return (
+        f"{_write_rows_lead(found, messages)}\n\n{_render_table(found.table.columns, found.rows, found.table.source)}"
+    )
 
 
 def render_rows_to_read(found: RowsFound, messages: Messages) -> str:
-    """Return the rows without markers, as a model reads them. A small model names the first one alone unless it is told."""
+    """Return the rows without markers, for a prompt. The lead asks for all rows, because small models often name only one."""
     is_said = bool(found.extreme or found.decision)
-    lead = _introduce_rows(found, messages) if is_said else TO_NAME.format(count=len(found.rows), read=found.read)
+    lead = _write_rows_lead(found, messages) if is_said else ROWS_LEAD.format(count=len(found.rows), read=found.read)
     return f"{lead}\n\n{_join_rows(found.table.columns, found.rows)}"
 
 
-def _introduce_rows(found: RowsFound, messages: Messages) -> str:
+def _write_rows_lead(found: RowsFound, messages: Messages) -> str:
     if found.decision in ("yes", "no"):
         said = messages.yes if found.decision == "yes" else messages.no
         return f"{said} {_count_rows(found, messages)}" if found.read > len(found.places) else said
@@ -70,13 +72,13 @@ def render_closest(selection: Selection, messages: Messages) -> str:
     for one in selection.best:
         if _stands_alone(one):
             best.setdefault(one.source.index, one)
-    return list_closest(list(best.values()), messages)
+    return render_closest_sentences(list(best.values()), messages)
 
 
-def list_closest(ordered: Sequence[Candidate], messages: Messages) -> str:
+def render_closest_sentences(ordered: Sequence[Candidate], messages: Messages) -> str:
     """Return the first sentences that can stand alone, below a line that introduces them; empty if there are none.
 
-    The rows of a table are together, where its first row would be, below the names of the columns.
+    The rows of one table are rendered together, at the position of the first of them.
     """
     alone = [one for one in ordered if _stands_alone(one)][:MAX_CLOSEST]
     by_table: dict[object, list[Candidate]] = {}
@@ -194,7 +196,7 @@ def _render_paragraphs(quotes: Sequence[Quote]) -> list[str]:
         gap = "" if line.endswith(tuple(_UNSPACED_END)) or not line else " "
         line += gap + _render_quote(quote)
         if quote.attachments:
-            blocks += [line, _render_followers(quote)]
+            blocks += [line, _render_attachments(quote)]
             line = ""
     return [*blocks, line] if line else blocks
 
@@ -220,7 +222,7 @@ def _render_code(code: Block) -> str:
     return f"{ticks}{code.syntax}\n{code.text}\n{ticks}"
 
 
-def _render_followers(quote: Quote) -> str:
+def _render_attachments(quote: Quote) -> str:
     if quote.attachments[0].kind == "code":
         return _render_code(quote.attachments[0])
     if quote.attachments[0].kind == "table":

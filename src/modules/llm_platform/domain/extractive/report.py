@@ -156,12 +156,12 @@ def _mark_placeholders(block: str) -> str:
     return block if "<" not in block or "`" in block else _PLACEHOLDER.sub(r"`\g<0>`", block)
 
 
-def _take_fitting(blocks: Sequence[str], room: int) -> list[str]:
-    """Return the first passages that fit into `room` tokens, and at least one."""
+def _take_fitting(blocks: Sequence[str], max_tokens: int) -> list[str]:
+    """Return the first passages that fit into `max_tokens`, and at least one."""
     fitting: list[str] = []
     for block in blocks:
-        room -= count_tokens(block)
-        if fitting and room < 0:
+        max_tokens -= count_tokens(block)
+        if fitting and max_tokens < 0:
             break
         fitting.append(block)
     return fitting

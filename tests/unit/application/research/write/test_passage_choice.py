@@ -10,7 +10,7 @@ from modules.llm_platform.application.research.write.llm_synthesizer import LLMS
 from modules.llm_platform.application.research.write.passage_choice import MAX_READ, PassageChooser
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SupportModelError
-from modules.llm_platform.domain.extractive.rendering import TO_NAME
+from modules.llm_platform.domain.extractive.rendering import ROWS_LEAD
 from modules.llm_platform.domain.llm.context_budget import SMALL_BUDGET_TOKENS, SMALL_READ_TOKENS
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
@@ -127,7 +127,7 @@ TABLE = Source(index=3, title="members", url="doc:members.csv", text=MEMBERS, te
     [
         (
             "Who is younger than 14?",
-            TO_NAME.format(count=2, read=48),
+            ROWS_LEAD.format(count=2, read=48),
             ["| Member 12 | 12 | £12 |", "| Member 13 | 13 | £13 |"],
         ),
         ("Who pays the highest fee?", "Highest “Fee” of 48 rows:", ["| Member 59 | 59 | £59 |"]),

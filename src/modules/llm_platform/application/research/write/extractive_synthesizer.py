@@ -21,7 +21,12 @@ from modules.llm_platform.domain.extractive.named_rows import (
 )
 from modules.llm_platform.domain.extractive.question import Question, read_question_as_written
 from modules.llm_platform.domain.extractive.question_parts import list_open_parts
-from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_quotes, render_rows
+from modules.llm_platform.domain.extractive.rendering import (
+    render_answer,
+    render_closest_sentences,
+    render_quotes,
+    render_rows,
+)
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.reranking import RerankedSelection
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, make_quotes
@@ -103,7 +108,9 @@ class ExtractiveSynthesizer(ISynthesizer):
         if text or not result.ordered:
             return synthesis
         not_answered = messages.not_certain if result.may_answer else messages.not_answered
-        return synthesis.model_copy(update={"text": not_answered, "closest": list_closest(result.ordered, messages)})
+        return synthesis.model_copy(
+            update={"text": not_answered, "closest": render_closest_sentences(result.ordered, messages)}
+        )
 
     async def _choose_sentences(
         self, request: SynthesisRequest, selection: Selection
