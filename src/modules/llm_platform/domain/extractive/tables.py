@@ -1,4 +1,4 @@
-"""The tables of whole documents, as questions about their rows see them, and which rows a question names."""
+"""Build the tables of whole documents, and find the rows that a question names."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ from modules.llm_platform.domain.extractive.table_words import (
 )
 
 MAX_TITLE_CHARS: Final = 300
-BEGINNING: Final = 2  # letters that two forms of a word share
+PREFIX_LETTERS: Final = 2  # all forms of a word begin with the same letters, at least this many
 MIN_ROWS: Final = 3  # a smaller table is not compared or counted
 MAX_COUNTED: Final = 12  # a list shows all its rows; if there are more, there is no answer
-MAX_EQUAL: Final = 4  # if more rows share the first place, there is no answer
+MAX_EQUAL: Final = 4  # if more rows tie for the first place, there is no answer
 
 
 Decision = Literal["yes", "no", "first", "same"]
@@ -74,7 +74,7 @@ class Table:
         return found
 
     def is_in_title(self, word: str) -> bool:
-        """Return whether the title or the heading has a word: it may be the word for all rows."""
+        """Return whether the title or the heading has a word, which may then name all rows."""
         return any(is_form(word, other) for other in self._title_words)
 
     def is_in_columns(self, word: str) -> bool:
@@ -86,7 +86,7 @@ class Table:
         return word in self._title_words or word in self._cells_by_word or any(word in name for name in self.names)
 
     def is_in_column_name(self, words: Sequence[str], at: int) -> bool:
-        """Return whether a word is a part of the name of a column that stands among these words: `a first aider`."""
+        """Return whether a word is part of a column name with several words that is among these words: `a first aider`."""
         return any(
             len(words) >= start + len(name) and all(map(is_form, words[start:], name))
             for name in self.names
@@ -99,7 +99,7 @@ class Table:
         return len({cell for form in self._find_forms(word) for cell in self._cells_by_word[form]})
 
     def count_matches(self, asked: Sequence[str]) -> int:
-        """Return how many of these words the title, the heading or the column names have, or a cell that the question names.
+        """Return how many of these words are in the title, the heading, a column name, or a cell that the question names.
 
         A word within the text of a cell says nothing about the rows: `Booked with the car` is a note on a child seat.
         """
@@ -108,7 +108,7 @@ class Table:
         return sum(any(is_form(word, other) for other in known) for word in asked)
 
     def find_named_cells(self, asked: Sequence[str]) -> dict[int, set[Row]]:
-        """Return the words of the cells that have no other words than these, by column. A number alone names nothing."""
+        """Return the cells, as words, whose words are all among these, by column. A number alone names nothing."""
         said = {form for word in set(asked) for form in self._find_forms(word)}
         cells = {cell for word in said for cell in self._cells_by_word[word] if said.issuperset(cell)}
         found: dict[int, set[Row]] = {}
@@ -120,7 +120,7 @@ class Table:
 
     @cached_property
     def flags(self) -> dict[int, list[bool | None]]:
-        """For each column with a "yes", whether each cell says yes or no; None for other cells."""
+        """Maps each column with a "yes" to what its cells say: True for yes, False for no, None for other cells."""
         yes, lacking = load_word_list("yes"), load_word_list("lacking")
         found: dict[int, list[bool | None]] = {}
         for column in range(len(self.columns)):
@@ -136,13 +136,13 @@ class Table:
         """Return the words of cells that are forms of a word. They begin alike, and are looked for once."""
         if word not in self._forms:
             self._forms[word] = [
-                other for other in self._words_by_beginning.get(word[:BEGINNING], ()) if is_form(word, other)
+                other for other in self._words_by_prefix.get(word[:PREFIX_LETTERS], ()) if is_form(word, other)
             ]
         return self._forms[word]
 
     @cached_property
     def _columns_by_cell(self) -> dict[Row, set[int]]:
-        """The columns in which each cell is, by its words."""
+        """Maps the words of each cell to its columns."""
         found: dict[Row, set[int]] = {}
         for column in range(len(self.columns)):
             for cell in set(self.list_cells(column)):
@@ -151,7 +151,7 @@ class Table:
 
     @cached_property
     def _cells_by_word(self) -> dict[str, list[Row]]:
-        """The words of each cell, by each of them."""
+        """Maps each word to the cells that have it."""
         found: dict[str, list[Row]] = {}
         for cell in self._columns_by_cell:
             for word in set(cell):
@@ -159,10 +159,10 @@ class Table:
         return found
 
     @cached_property
-    def _words_by_beginning(self) -> dict[str, list[str]]:
+    def _words_by_prefix(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for word in self._cells_by_word:
-            found.setdefault(word[:BEGINNING], []).append(word)
+            found.setdefault(word[:PREFIX_LETTERS], []).append(word)
         return found
 
 
@@ -244,14 +244,14 @@ def group_rows(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
 
 
 def is_total(row: Row, *, alone: bool = False) -> bool:
-    """Return whether a row has the sums of the others: its name has a word such as "total", and if `alone`, no other word."""
+    """Return whether a row has the sums of the other rows: its name has a word such as "total", and no other word if `alone`."""
     name = split_cell(next(filter(None, row), ""))
     totals = load_word_list("totals")
     return bool(name) and totals.issuperset(name) if alone else not totals.isdisjoint(name)
 
 
 def may_name_rows(words: Sequence[str], table: Table, candidates: Sequence[Candidate]) -> bool:
-    """Return whether the words that the table lacks may be other words for its rows: no cell and no other source has them."""
+    """Return whether the words that the table lacks may be synonyms for its rows: no cell and no other source has them."""
     unknown = [word for word in words if not table.count_matches([word])]
     others = (one for one in candidates if one.sentence.row or one.source.index != table.source)
     return not any(one.question.terms[number].word in unknown for one in others for number in one.own_credits)
