@@ -186,7 +186,7 @@ class Budget:
         """Return the US dollars for `stage` that the stages of higher priority do not need."""
         return self._count_usd_left() - sum(map(self._count_reserved_usd, _list_higher_stages(stage)))
 
-    def has_room(self, stage: LLMStage, prompt_tokens: int, max_tokens: int) -> bool:
+    def can_afford(self, stage: LLMStage, prompt_tokens: int, max_tokens: int) -> bool:
         """Return whether a call of `stage` is possible, now or later, without what the stages of higher priority need."""
         usd = self._price_try(prompt_tokens, max_tokens)
         fits = self._count_calls_left(stage) >= 1 and self.count_usd_left(stage) >= usd

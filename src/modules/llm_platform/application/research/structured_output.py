@@ -1,7 +1,7 @@
-"""The structured answer: a model puts the finished, verified text into an object of the caller's JSON Schema.
+"""Make the structured answer: a model puts the finished, verified text into an object that follows the caller's JSON Schema.
 
-The text is data in the prompt, since it was made of pages that anybody may have written. Nothing of the object is trusted: it
-is compared with the schema, and `output_strings` cleans and checks its texts.
+The text is untrusted data in the prompt, because it comes from pages that anybody may have written. The object is untrusted too:
+it is validated against the schema, and `output_strings` cleans and checks its texts.
 """
 
 import asyncio
@@ -45,7 +45,9 @@ OUTPUT_SHARE: Final = 0.25  # share of the time of a research run that is kept f
 OUTPUT_MAX_S: Final = 180.0
 
 NOTHING_FOUND: Final = "no_sources: nothing was found, so there is nothing to put into the schema"
-NO_ROOM: Final = "llm_request: the schema and the text do not fit into the context of the model: set LLM_CONTEXT_TOKENS"
+CONTEXT_TOO_SMALL: Final = (
+    "llm_request: the schema and the text do not fit into the context of the model: set LLM_CONTEXT_TOKENS"
+)
 CUT: Final = "cut: the end of the text was left out of the output; the context of the model is too small for all of it"
 UNFILLED: Final = "llm_provider: its JSON does not fit the schema: {errors}"
 UNSUPPORTED: Final = "unsupported: {count} texts of the output lost their markers; the answer does not bear them out"
@@ -112,7 +114,7 @@ class StructuredOutput:
 
     - `context_tokens` is the context length of the smallest model behind `llm`.
     - `price` returns the price of a call in US dollars; None if prices are unknown.
-    - `support_model` reads texts of the object that say a sentence of the answer in other words.
+    - `support_model` checks texts of the object that paraphrase a sentence of the answer.
     """
 
     def __init__(
@@ -153,7 +155,7 @@ class StructuredOutput:
         context_tokens = await resolve_context(self._context_tokens)
         prompt = build_prompt(response, schema, context_tokens, form=describe_form(request))
         if prompt is None:
-            filling.note(NO_ROOM)
+            filling.note(CONTEXT_TOO_SMALL)
             return
         llm = BudgetedLLM(self._llm, self._make_budget(response, request, until), "output")
         signal = StopSignal(max(0.0, until - asyncio.get_running_loop().time()))
@@ -202,7 +204,7 @@ class StructuredOutput:
 
 
 def describe_form(request: ResearchRequest) -> str:
-    """Return what the caller says of the object where the schema leaves it open: in instructions, or in a long message."""
+    """Return the description of the object in the instructions or a long message, if the schema leaves its form open."""
     if (request.output_schema or {}).keys() - {"type"}:
         return ""
     return "\n\n".join(filter(None, (request.instructions, request.context)))
@@ -226,10 +228,10 @@ def build_prompt(
     if form:
         rules += FORM.format(form=cut_to_tokens(form, min(MAX_FORM_TOKENS, context_tokens // CONTEXT_PARTS)))
     frame = PROMPT.format(question=question, sources=sources, fence=fence, text="")
-    room = context_tokens - 2 * max_tokens - RESERVED_TOKENS - count_tokens(rules) - count_tokens(frame)
-    if room < min(MIN_TEXT_TOKENS, count_tokens(response.synthesis)):
+    text_tokens = context_tokens - 2 * max_tokens - RESERVED_TOKENS - count_tokens(rules) - count_tokens(frame)
+    if text_tokens < min(MIN_TEXT_TOKENS, count_tokens(response.synthesis)):
         return None
-    text = cut_to_tokens(response.synthesis, room)
+    text = cut_to_tokens(response.synthesis, text_tokens)
     user = PROMPT.format(question=question, sources=sources, fence=fence, text=text)
     messages = (ChatMessage(role="system", content=rules), ChatMessage(role="user", content=user))
     return Prompt(messages, max_tokens, is_cut=text != response.synthesis)
@@ -265,7 +267,7 @@ def read_output(
 
 
 def _bound(value: Any, levels: int = MAX_LEVELS) -> Any:
-    """Return the value with null for numbers that JSON does not have, and for what lies deeper than `levels`."""
+    """Return the value with null instead of NaN and infinity, and instead of everything deeper than `levels`."""
     if isinstance(value, dict | list) and not levels:
         return None
     if isinstance(value, dict):

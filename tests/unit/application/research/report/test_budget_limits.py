@@ -73,9 +73,9 @@ async def test_a_budget_without_room_for_a_round_stops_the_rounds() -> None:
 async def test_the_cost_of_a_round_is_part_of_the_budget(calls: int, usd: float) -> None:
     """No room where calls, or dollars, are all that the stages of higher priority need; room where both are left."""
     tokens, room = (1200, 100), Budget(max_llm_calls=4, max_cost_usd=1.0, deadline=60.0, price=price)
-    assert room.has_room("queries", *tokens)
+    assert room.can_afford("queries", *tokens)
     tight = Budget(max_llm_calls=calls, max_cost_usd=usd, deadline=60.0, price=price)
-    assert not tight.has_room("queries", *tokens)
+    assert not tight.can_afford("queries", *tokens)
 
 
 @in_virtual_time
