@@ -57,7 +57,7 @@ def make_draft(
         question=question,
         sources=tuple(sources),
         questions=tuple(questions),
-        reading=reading,
+        pages_being_read=reading,
         excerpts=None if excerpts is None else tuple(excerpts),
     )
     writers = Writers(

@@ -132,7 +132,7 @@ class QuickResearch:
             results=results,
             raw=raw,
             excerpts=excerpts,
-            reading=SourcesBeingRead(sources, reads, run.store_sources),
+            pages_being_read=SourcesBeingRead(sources, reads, run.store_sources),
             ledger=rounds.ledger,
             evidence=rounds.list_evidence(),
             stop_note=rounds.write_stop_note(run.language),

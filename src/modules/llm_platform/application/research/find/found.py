@@ -1,4 +1,4 @@
-"""What the stage that finds hands to the stage that writes: the sources, and who writes and judges."""
+"""The result of the find stage (`Found`), which the write stage gets together with its writers and judge (`Writers`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Found:
     - `question` is the question to answer, and `questions` the searches of a quick run or the sections of a report.
     - `sources` are numbered. Citations are checked against their texts. `raw` has the result of each source, in order.
     - `excerpts` are the parts of the sources that the writer reads; None if it reads them whole.
-    - `reading` gives access to pages that are still being read while the text is written.
+    - `pages_being_read` gives access to pages that are still being read while the text is written.
     - `ledger` has the questions of the run with their quotes. `evidence` has its rows if the answer needs sentences of several
       sources (`FurtherRounds.list_evidence`).
     - `stop_note` says why the search ended. It is shown below a text that does not answer.
@@ -39,7 +39,7 @@ class Found:
     results: SearchResults = NOTHING_SEARCHED
     raw: tuple[RawResult, ...] = ()
     excerpts: tuple[Source, ...] | None = None
-    reading: SourcesBeingRead | None = None
+    pages_being_read: SourcesBeingRead | None = None
     ledger: Ledger = EMPTY_LEDGER
     evidence: Sequence[EvidenceRow] = ()
     stop_note: str = ""
@@ -49,12 +49,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writers:
-    """Who writes an answer, and who judges its citations.
+    """The writers of an answer, and what verifies its citations.
 
     - `fallback` replaces `writer` if it fails, is late or writes nothing.
     - `max_tokens` limits the length of the text.
-    - `counts_late_text` is True if a text of `writer` that comes too late is spent as one call. The budget of a report counts
-      its calls itself.
+    - `counts_late_text` is True if a late text of `writer` counts as one call. The budget of a report counts its own calls.
     - `completes_fallback` is True if missing markers are added to a text of `fallback`, as to a text of another writer.
     - `judge_task` lets a judge verify the citations after the comparison of words; None skips it.
     - `support_model` decides what the comparison of words leaves in doubt, if there is no judge or the judge fails.

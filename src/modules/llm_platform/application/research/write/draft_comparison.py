@@ -33,7 +33,7 @@ class DraftComparison:
         self.sources = found.sources
         self.checker = CitationChecker(self.sources, run.language)
         self.early = _make_early_judging(writers)
-        self._run, self._reading = run, found.reading
+        self._run, self._pages = run, found.pages_being_read
         self._unchecked: list[AnswerSentence] = []
         model = writers.support_model
         self._support = SupportReader(model, self.checker) if model is not None else None
@@ -68,7 +68,7 @@ class DraftComparison:
         """Replace the excerpts of sources by the pages that have been read by now. Later checks use the pages."""
         if self._preparing is not None:  # the thread still reads the old sources
             await asyncio.shield(self._preparing)  # a deadline ends the wait, not the preparation
-        before, self.sources = self.sources, self._reading.take_pages() if self._reading else self.sources
+        before, self.sources = self.sources, self._pages.take_pages() if self._pages else self.sources
         if before is not self.sources:
             for old, new in zip(before, self.sources, strict=True):
                 if old is not new:
@@ -77,11 +77,11 @@ class DraftComparison:
     def follow(self, part: str, ended: Iterable[AnswerSentence]) -> None:
         """Take the next part of the text, and check the sentences that have ended and whose pages are not being read."""
         self._unchecked += ended
-        if self._reading is None:
+        if self._pages is None:
             self.check_early()
         else:
-            self._reading.read_cited(_list_cited_numbers(part))
-            self.check_early(self._reading.list_being_read())
+            self._pages.read_cited(_list_cited_numbers(part))
+            self.check_early(self._pages.list_being_read())
 
     def check_early(self, awaited: frozenset[int] = frozenset()) -> None:
         """Check the finished sentences, and let the judge and the support model begin with the doubted ones.
@@ -98,8 +98,8 @@ class DraftComparison:
 
     async def wait_for_pages(self, text: str) -> None:
         """Wait for the pages that the finished text cites."""
-        if self._reading is not None:
-            await self._reading.finish(_list_cited_numbers(text))
+        if self._pages is not None:
+            await self._pages.finish(_list_cited_numbers(text))
             await self.take_pages()
 
     async def check(self, text: str, added: Collection[int]) -> CheckedAnswer:
@@ -137,8 +137,8 @@ class DraftComparison:
         if self._preparing is None:
             return self.checker.check(text, added)
         await self.take_pages()
-        if self._reading is not None:
-            await self._reading.store_taken()
+        if self._pages is not None:
+            await self._pages.store_taken()
         if self._support is not None:
             await self._support.settle()  # nothing else may use the checker while the thread does
         return await asyncio.to_thread(self.checker.check, text, added)
