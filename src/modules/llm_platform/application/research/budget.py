@@ -16,7 +16,7 @@ from modules.llm_platform.domain.exceptions import LLMBudgetError, PriceUnknownE
 log = logging.getLogger(__name__)
 
 Phase = LLMStage | Literal["search", "read", "collect_summaries", "rank_summaries"]
-Price = Callable[[int, int], float]  # returns US dollars for the tokens of a prompt and of its answer
+Price = Callable[[int, int], float]  # returns the cost of a call in US dollars from its prompt and completion tokens
 
 PRIORITY: Final[tuple[LLMStage, ...]] = (
     "write",

@@ -5,10 +5,11 @@ or refused. Earlier turns and the message are untrusted text: an earlier answer 
 docs/howto/ask-follow-up-questions.md.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from modules.llm_platform.application.research.budget import Price
 from modules.llm_platform.application.research.find.plan_prompt import parse_questions
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.response import add_spending
@@ -86,7 +87,7 @@ class FollowUps:
     """Understands questions in the context of earlier turns or a longer message, and stores the turns of answers.
 
     - `jobs` has the background runs.
-    - `price` returns the price of a call in US dollars for its prompt and completion tokens; None if prices are unknown.
+    - `price` returns the highest cost of a call; None if prices are unknown.
     - `timeout_s` limits the model call, in seconds.
     """
 
@@ -95,7 +96,7 @@ class FollowUps:
         turns: ICache[StoredTurns],
         jobs: IResearchJobStore | None = None,
         llm: ILLMProvider | None = None,
-        price: Callable[[int, int], float] | None = None,
+        price: Price | None = None,
         timeout_s: float = UNDERSTAND_TIMEOUT_S,
     ) -> None:
         self._turns = turns

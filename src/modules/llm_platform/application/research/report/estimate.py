@@ -1,8 +1,9 @@
 """Estimate the upper bounds of a report (calls, tokens, cost, searches, pages), which are shown with its plan."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
+from modules.llm_platform.application.research.budget import Price
 from modules.llm_platform.application.research.check import judge
 from modules.llm_platform.application.research.find import round_queries
 from modules.llm_platform.application.research.find.rounds import NO_ROUNDS, REPORT
@@ -77,7 +78,7 @@ def _estimate_amounts(tools: ReportTools, request: PlanRequest, language: str, q
     return add_up_calls(made, tools.price).model_copy(update={"searches": all_searches, "pages": pages})
 
 
-def add_up_calls(calls: Iterable[Calls], price: Callable[[int, int], float] | None) -> ReportAmounts:
+def add_up_calls(calls: Iterable[Calls], price: Price | None) -> ReportAmounts:
     """Return the calls with their tokens and their cost, which is None without a price."""
     calls = tuple(calls)
     prompt = sum(count * tokens for count, (tokens, _) in calls)

@@ -7,7 +7,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from modules.llm_platform.application.research.budget import Budget
+from modules.llm_platform.application.research.budget import Budget, Price
 from modules.llm_platform.application.research.events import Done, ModelProgressed, ResearchEvent
 from modules.llm_platform.application.research.find.files import FilesReader, FilesSearch, OpenedFiles
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
@@ -87,8 +87,8 @@ class Reporter:
             raise PriceUnknownError
 
     @property
-    def price(self) -> Callable[[int, int], float] | None:
-        """The function that returns the cost of a call in US dollars from its prompt and completion tokens; None if unknown."""
+    def price(self) -> Price | None:
+        """Returns the cost of a call; None if prices are unknown."""
         return self._tools.price
 
     @property

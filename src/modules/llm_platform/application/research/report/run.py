@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Self
 
-from modules.llm_platform.application.research.budget import Budget, Phase
+from modules.llm_platform.application.research.budget import Budget, Phase, Price
 from modules.llm_platform.application.research.budgeted_llm import BudgetedLLM
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.run import Run
@@ -59,7 +59,7 @@ class ReportTools:
     - `judge` builds a citation judge for a model. If it is None, only words are compared.
     - `support_model` decides what the comparison of words leaves in doubt. If it is None, the words decide.
     - `labels` name the provider of "search", "read" and each stage in store keys.
-    - `price` returns the cost of a call in US dollars from its prompt and completion tokens. It is None if prices are unknown.
+    - `price` returns the cost of a call; None if prices are unknown.
     - `lock` lets one of several processes with the same store make a report.
     """
 
@@ -72,7 +72,7 @@ class ReportTools:
     judge: Callable[[ILLMProvider | None], ICitationJudge | None] | None = None
     support_model: ISupportModel | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    price: Callable[[int, int], float] | None = None
+    price: Price | None = None
     options: ReportOptions = field(default_factory=ReportOptions)
     context: ContextTokens | None = None
     metrics: IMetrics = NO_METRICS
