@@ -17,7 +17,7 @@ from modules.llm_platform.domain.text.tokens import split_words
 CONFLICTS_AMONG = 12  # candidates, best first
 CLOSE_TO_TOP = 0.7  # only candidates with this share of the best score are compared
 SAME_STATEMENT = 0.7  # sentences say the same if they share this much of the words of the longer one, without numbers
-SAME_STATEMENT_NEGATED = 0.75  # the same, if only one of them is negated
+SAME_STATEMENT_NEGATED = 0.75  # the same share, if only one of them is negated
 MIN_STATEMENT_WORDS = 4
 MAX_MEANINGS = 5
 MAX_SUBJECT_WORDS = 3

@@ -31,10 +31,10 @@ from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
 from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import ALSO_VERBS, load_date_words
 
-MIN_KNOWN: Final = 0.5  # the share of the words beside the day that the document must have
-MONTH: Final = 99  # what the last day of a month has more than the first one, at most
+MIN_KNOWN: Final = 0.5  # the document must have this share of the question's words, without the day
+MONTH: Final = 99  # maximum difference between the numbers of the first and the last day of a month
 MAX_ENTRY_SENTENCES: Final = 6
-WHOLE_YEAR: Final = YEARS - 1  # what the last day of a year has more than the first one
+WHOLE_YEAR: Final = YEARS - 1  # difference between the numbers of the first and the last day of a year
 
 
 class _DateQuestion(NamedTuple):
@@ -85,7 +85,7 @@ def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Seq
 
 
 def leave_out_other_days(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out the rows of days that the question does not ask about: all rows, if a diary lacks the day."""
+    """Leave out rows and entries of other days than the question asks about, even if a table or a diary then has none."""
     asked = _read_date_question(question)
     if asked is None:
         return list(candidates)
@@ -101,7 +101,7 @@ def leave_out_other_days(question: Question, candidates: Sequence[Candidate]) ->
 def find_dated_entry(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the sentences of the diary entry that has the day of the question, at most MAX_ENTRY_SENTENCES.
 
-    They are empty if it is not certain which entry is meant. `candidates` are the sentences of all sources.
+    The list is empty if it is uncertain which entry is meant. `candidates` are the sentences of all sources.
     """
     asked = _read_date_question(question)
     if asked is None or asked.day.first != asked.day.last:
@@ -158,7 +158,7 @@ def _list_other_days(table: Table, day: DateRange) -> list[int]:
 
 
 def _lacks_day(table: Table, day: DateRange) -> bool:
-    """Return whether the rows are about other days: a day is asked for, and the first column has other days, or short ranges."""
+    """Return whether all rows are about other days: one day is asked for, and the first column has days or short ranges."""
     column = table.dates.get(0)
     if column is None or day.first != day.last:
         return False
@@ -223,7 +223,7 @@ def _find_in_table(table: Table, asked: _DateQuestion) -> _DatedRows | None:
 
 
 def _overlaps(first: float | None, last: float | None, day: DateRange) -> bool:
-    """Return whether a period has a day of another one. The years count if both have one."""
+    """Return whether two periods overlap. Years only count if both have one."""
     if first is None or last is None:
         return False
     if first >= YEARS <= day.first:

@@ -1,4 +1,4 @@
-"""What tables measure, such as prices, weights and ages, and the words for more and less of it: `cheaper`, `the oldest`."""
+"""Look up what tables measure, such as prices, weights and ages, and the words that compare it: `cheaper`, `the oldest`."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -14,7 +14,7 @@ AGE: Final = "age"
 SIZE: Final = "size"
 DURATION: Final = "duration"
 DATE: Final = "date"
-BEGINNING: Final = "beginning"  # the measure whose columns have dates
+BEGINNING: Final = "beginning"  # the only measure in columns of dates
 
 SUPERLATIVE_ENDINGS: Final = ("est", "ste", "sten", "ster", "stes", "worst")
 SUPERLATIVES: Final = frozenset(
@@ -23,12 +23,13 @@ SUPERLATIVES: Final = frozenset(
 
 
 class Measure(NamedTuple):
-    """A thing that is measured.
+    """Something that is measured, such as a price or an age.
 
     - `heads` are words in the names of its columns, and `units` the units of its values.
-    - `asked` are words of questions about it, `more` and `less` the words that compare it.
+    - `asked` are words of questions about it. `more` and `less` are words that compare it.
     - `counted` are words after a number of it: `more than 20 people`.
-    - `units_if_named` are units that others have too. A column with one counts if its name is asked for: `nearest to the sea`.
+    - `units_if_named` are units that it shares with other measures. A column with such a unit only counts if the question names
+      the column.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Measure(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """More or less of a measure."""
+    """A measure, and whether more or less of it is meant."""
 
     measure: Measure
     direction: Direction
@@ -72,7 +73,7 @@ def get_measure(name: str) -> Measure:
 
 @cache
 def list_comparisons(word: str) -> tuple[Comparison, ...]:
-    """Return what a folded word compares: `older` is more of an age, and less of a year of beginning."""
+    """Return what a folded word compares: `older` is more of an age, and an earlier beginning."""
     found = ((measure, measure.get_direction(word)) for measure in load_measures())
     return tuple(Comparison(measure, direction) for measure, direction in found if direction is not None)
 

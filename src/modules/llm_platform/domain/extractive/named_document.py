@@ -15,7 +15,7 @@ _QUOTED = re.compile(r"[“„«「『《\"]([^“”„«»「」『』《》\"
 
 
 def find_opening(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the first sentences of the document whose title is in quotation marks; none if the question asks for more."""
+    """Return the first sentences of the document named in quotation marks; empty if the question asks for more."""
     named = _QUOTED.search(question.text)
     if named is None or not _asks_for_contents(_QUOTED.sub(" ", question.text), question.language):
         return []

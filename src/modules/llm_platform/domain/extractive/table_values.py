@@ -26,9 +26,9 @@ from modules.llm_platform.domain.extractive.table_words import load_word_list, s
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.stemming import stem
 
-MAX_CHARS: Final = 80  # of a cell with a value; a longer one is a text
-MAX_OTHERS: Final = 1  # cells of a column of values with another text
-MIN_VALUES: Final = 3  # fewer values are not compared
+MAX_CHARS: Final = 80  # of a cell with a value; a longer cell is text
+MAX_OTHERS: Final = 1  # cells with other text in a column of values
+MIN_VALUES: Final = 3  # a column with fewer values is not compared
 
 CURRENCIES: Final = frozenset({"eur", "usd", "gbp"})
 
@@ -43,10 +43,10 @@ _PER: Final = re.compile(r" ?/ ?[^\W\d_]+")
 
 
 class Column(NamedTuple):
-    """The values of the cells of a column; None for a cell without one. Dates are numbers such as 20240131.
+    """The values of the cells of a column; None for a cell without a value. Dates are numbers such as 20240131.
 
-    `unit` is the unit that they are converted to, empty for dates and for a column without a known unit. `ends` are the last days
-    of dates: a cell may have a range of days, or a month.
+    - `unit` is the base unit of the values. It is empty for dates, and without a known unit.
+    - `ends` has the last days of dates, because a cell may have a range of days, or a month.
     """
 
     values: Sequence[float | None]
@@ -55,9 +55,9 @@ class Column(NamedTuple):
 
 
 def read_dates(cells: Sequence[str]) -> Column | None:
-    """Return the dates or years of a column, so that later ones are higher; None if it has no dates.
+    """Return the dates or years of a column as numbers; None if it has no dates.
 
-    With dots the day is first. With slashes the day or the month is, so that only one of the two may give valid dates.
+    With dots, the day is first. With slashes, either the day or the month is first, and only one of the two orders may be valid.
     """
     day_first = _read_in_order(cells, month_first=False)
     month_first = _read_in_order(cells, month_first=True) if any("/" in cell for cell in cells) else day_first
@@ -96,7 +96,9 @@ def read_quantities(name: str, cells: Sequence[str]) -> Column | None:
         return None
     found = [_list_parts(cell.casefold()) if len(cell) <= MAX_CHARS else [] for cell in cells]
     if len({cell.count(":") for cell in cells if is_clock(cell)}) > 1:
-        return None  # 58:10 is hours and minutes beside 17:30, and minutes and seconds beside 1:29:54
+        return (
+            None  # 58:10 is hours and minutes in a column with 17:30, and minutes and seconds in a column with 1:29:54
+        )
     decimal = find_decimal_sign([part.figure for parts in found for part in parts])
     if decimal is None or not _is_column(cells, [parts or None for parts in found]):
         return None
@@ -113,9 +115,9 @@ def read_quantities(name: str, cells: Sequence[str]) -> Column | None:
 
 
 def _find_unit_of_name(name: str) -> tuple[str, float] | None:
-    """Return the unit in the name of a column: the one in brackets, else the first word, else the only one.
+    """Return the unit in the name of a column: the only one in brackets, or the only one, or the first word.
 
-    A single letter is a unit in brackets only: `Weight (g)`, `Day rate (£)`, `Hours this week`. In `€/month` it is the first.
+    A single letter is only a unit in brackets: `Weight (g)`. Other examples are `Day rate (£)`, `Hours this week` and `€/month`.
     """
     words = [
         word
@@ -149,7 +151,7 @@ def _is_date(cell: str) -> bool:
 
 
 def _read_unit(cell: str, parts: Sequence[Quantity]) -> tuple[str, ...]:
-    """Return the unit of a cell with all other words beside the number: equal for `1 apple`, `2 apples` and `about 3 apples`."""
+    """Return the unit of a cell and its other words as stems: equal for `1 apple`, `2 apples` and `about 3 apples`."""
     for part in reversed(parts):
         cell = f"{cell[: part.start]} {cell[part.end :]}"
     words = (word for word in _WORD.findall(cell) if word not in load_data("limits")["hedges"])

@@ -1,4 +1,4 @@
-"""Yes-or-no questions about all rows of a table: `Is anyone under 18?`, `Do all cars have a tow bar?`"""
+"""Answer yes-or-no questions about all rows of a table: `Is anyone under 18?`, `Do all cars have a tow bar?`"""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,7 +1,7 @@
-"""Claims that name a row and a column: `Ravi is off on Thursday`, beside a table with one column for each day.
+"""Check claims that name a row and a column: `Ravi is off on Thursday`, for a table with one column for each day.
 
-Several columns have the same kind of cells, so the words of a cell alone do not tell which column is meant. A claim is decided
-only if it says nothing else: `Ravi has the evening off on Thursday` and `Ravi is off the day after Monday` are left open.
+Several columns have the same kind of cells, so the words of a cell do not show which column is meant. A claim is only decided if
+it says nothing else: `Ravi has the evening off on Thursday` and `Ravi is off the day after Monday` are left open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CELL_RANGE: Final = re.compile(r"(\d{1,2}) ?[-–] ?(\d{1,2})")
 
 
 class _NamedCell(NamedTuple):
-    """The cell of the named row in the named column, by its text and its words, and the columns with cells of the same kind."""
+    """The cell of the named row in the named column. `alike` are other columns that have some of the same cells."""
 
     place: int
     column: int
@@ -62,7 +62,7 @@ def _compare(named: _NamedCell, is_true: bool, stated: Span) -> RowFinding:
 
 
 def _find_named_cell(claim: RowClaim) -> _NamedCell | None:
-    """Return the cell; None if it is empty, and if the claim names no row or several, no column or several, or has a "not"."""
+    """Return the cell; None if it is empty, if the claim does not name exactly one row and one column, or if it has a "not"."""
     naming = {row.column for row in claim.mentions}
     columns = [
         at

@@ -1,7 +1,7 @@
-"""Questions that cells decide: which of the named rows has more of something, and whether a statement about rows is true.
+"""Answer questions that cells decide: which of the named rows has more of something, and whether a claim about rows is true.
 
-`Which is cheaper, Birch or Maple?` and `Is Tom under 18?` have no answer in the words of a table. The first question compares
-the values of the named rows. The second is read as a claim: `Tom under 18`.
+The words of a table do not answer `Which is cheaper, Birch or Maple?` and `Is Tom under 18?` The first question compares the
+values of the named rows. The second is judged as a claim: `Tom under 18`.
 """
 
 from collections.abc import Iterator, Sequence
