@@ -1,4 +1,4 @@
-"""The parts that a research run is made of, for the model and the files of its request."""
+"""The pipelines of research runs, which depend on the model and the files of a request."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from modules.llm_platform.application.research.structured_output import Structur
 
 
 class ResearchParts(NamedTuple):
-    """The parts of runs with some language models. `output` fills the schema of a request; None without a model."""
+    """The pipelines of runs with one set of language models. `output` fills the schema of a request; None without a model."""
 
     quick: QuickResearch
     reporter: Reporter
@@ -21,7 +21,7 @@ class ResearchParts(NamedTuple):
 
     @asynccontextmanager
     async def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> AsyncIterator[Self]:
-        """Yield the parts of one run over files of its request, beside the sources or in their place."""
+        """Yield the pipelines of one run that also searches the files of its request, or only these files."""
         quick = self.quick.with_files(files, beside_sources=beside_sources)
         reporter = self.reporter.with_files(files, beside_sources=beside_sources)
         try:

@@ -55,9 +55,9 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class GivenPages:
-    """Pages that were read before a shallow or deep run, by the addresses that were asked for. They are its first sources.
+    """Pages that were read before a shallow or deep run, by their requested addresses. They are its first sources.
 
-    With `are_all` nothing is searched.
+    If `are_all` is True, the run does not search.
     """
 
     pages: Mapping[str, Page]
@@ -77,7 +77,7 @@ class Run:
     - `emit` passes an event to the caller.
     - `store_sources` stores the texts that quotes point into. `on_sources` is a callback of the caller for these, and
       `keeps_sources` is True if the service stores them too. `sources` are the ones stored last.
-    - `given` are pages that were read before; None for most runs. Only runs of watches have them, and nobody waits for these.
+    - `given` are pages that were read before the run; None for most runs. Only background runs of watches have them.
     - `early_finish` lets the caller ask for the text before the search has ended.
     - `on_progress` is called when an item is stored that a new attempt at this run would not make again.
     """

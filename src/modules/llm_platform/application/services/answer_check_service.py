@@ -79,7 +79,7 @@ class AnswerCheckService:
 
     - `verification` reads no pages and has no judge. Its own time is shorter than `timeout_s`, so that a long answer is
       compared in part.
-    - `default_mode` is what happens to an answer whose request does not say.
+    - `default_mode` applies to requests that do not choose a mode.
     """
 
     def __init__(

@@ -362,7 +362,7 @@ class _Attempt:
         )
 
     async def _clear_suspicion(self) -> None:
-        """Forget the attempts whose worker vanished: this one goes further than they did."""
+        """Clear the count of attempts whose worker vanished, because this attempt has got further than they did."""
         if self._is_suspect:
             self._is_suspect = False
             await self._retry(lambda: self._store.clear_unclean_ends(self._job))

@@ -50,7 +50,7 @@ class VerificationService:
     - `search` finds further sources if a request asks for them.
     - `judge` is a model that verifies the citations that the comparison of words rated partial or unsupported; None without
       a model.
-    - `support_model` decides what the comparison of words leaves in doubt where there is no `judge`, or it fails.
+    - `support_model` decides what the comparison of words leaves in doubt, if there is no `judge` or the judge fails.
     - `stored_sources` stores the texts that quotes point into.
     - `read_text` reads the citations of a text. The default reads them in a thread, which cannot be ended.
     """

@@ -122,7 +122,7 @@ class WatchRunner:
 
 
 def _list_texts(sources: Iterable[Source], facts: Iterable[LedgerFact], read: Mapping[str, Page]) -> Iterable[Source]:
-    """Yield the pages that were read in full, and of the others those that have facts or were read in part."""
+    """Return the pages that were read in full, and the other sources that have facts or were read in part."""
     texts = {canonical_url(url): _make_source(url, page) for url, page in read.items()}
     quoted = {canonical_url(fact.url) for fact in facts}
     for source in sources:
@@ -146,7 +146,7 @@ def _make_source(url: str, page: Page) -> Source:
 
 
 def _drop_unfounded_facts(reading: WatchReading) -> WatchReading:
-    """Return the reading without facts that the text of their page does not have: they could not be found there again."""
+    """Return the reading without facts that the text of their page lacks, because a later run could not find them there."""
     pages = {
         canonical_url(source.url): PageVersion(source, source.read_at or reading.at, reading.language)
         for source in reading.sources

@@ -1,4 +1,4 @@
-"""Tell of changes of watched questions, by webhook and mail, at least once (docs/howto/watch-a-question.md)."""
+"""Deliver notices about watched questions by webhook and mail, at least once (docs/howto/watch-a-question.md)."""
 
 import asyncio
 import json
@@ -147,7 +147,7 @@ def write_mail(notice: dtos.WatchNotice) -> Mail:
 
 
 def _join_lines(text: str) -> str:
-    """Return the text of a page or a caller in one line, without control characters: it writes no lines of its own."""
+    """Return the text of a page or a caller in one line without control characters, so that it cannot add lines to the mail."""
     line = " ".join(text.split())
     return "".join(char for char in line if unicodedata.category(char) not in ("Cc", "Cs"))
 

@@ -103,7 +103,7 @@ def build_request(watch: dtos.ClaimedWatch, pages: dtos.WatchedPages) -> Researc
     left = None if watch.max_cost_usd is None else max(0.0, watch.max_cost_usd - watch.cost_usd)
     changes: dict[str, object] = {"fresh": True, "urls": tuple(filter(is_web_url, pages.urls))[:MAX_URLS]}
     if not pages.are_all:
-        changes["sources"] = request.sources  # set, so that the report searches beside its pages
+        changes["sources"] = request.sources  # set explicitly, so that the report also searches
     return request.model_copy(update={**changes, "max_cost_usd": left})
 
 

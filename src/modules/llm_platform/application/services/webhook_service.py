@@ -36,11 +36,13 @@ RETRY_DELAYS_S: Final = (
     20 * HOUR_S,
     24 * HOUR_S,
 )
-JITTER: Final = 0.2  # part of a delay by which it is longer at most, so that retries spread
+JITTER: Final = 0.2  # a delay may be longer by up to this share, so that retries are spread
 MAX_RETRY_AFTER_S: Final = 24 * HOUR_S
-LEASE_S: Final = 60.0  # an attempt takes 20 s at most; after a crash it is made again
+LEASE_S: Final = 60.0  # an attempt takes at most 20 s; after a crash, it is repeated when the lease ends
 POLL_S: Final = 2.0
-MAX_SENDING: Final = 32  # attempts at once; one client's 30 a minute, whose receivers hang for 20 s, take 10
+MAX_SENDING: Final = (
+    32  # concurrent attempts; a client with 30 a minute, whose receivers hang for 20 s, takes 10 of them
+)
 NO_SECRET: Final = (
     "webhooks need a secret that signs them: set WEBHOOK_SECRET, for example to the output of "
     "`echo whsec_$(openssl rand -base64 32)`"

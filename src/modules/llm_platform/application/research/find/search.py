@@ -97,7 +97,7 @@ async def run_searches(
 ) -> SearchResults:
     """Search for all questions, `count` results each, and begin to read the first pages found.
 
-    - A run that was given pages searches beside them, unless they are all its sources.
+    - A run with given pages also searches, unless these pages are its only sources.
     - A follow-up question reuses matching sources of the earlier run. If they answer a shallow question, nothing is searched.
 
     A failed search fails the run only if it has neither given pages nor reused sources.

@@ -58,7 +58,7 @@ def make_stored_model(run: ReportRun) -> RoundModel | None:
 
 
 def has_budget(run: ReportRun) -> bool:
-    """Return whether the limits of the request leave a call for a round beside the calls of the later stages."""
+    """Return whether the limits of the request allow a call for a round in addition to the calls of the later stages."""
     return not run.tools.llms or run.budget.can_afford("queries", MAX_PROMPT_TOKENS, MAX_ANSWER_TOKENS)
 
 

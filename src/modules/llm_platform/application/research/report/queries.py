@@ -63,7 +63,7 @@ def select_source_kinds(asked: ResearchRequest | PlanRequest) -> tuple[tuple[Sou
 
 
 def choose_query_languages(question_language: str, configured: Sequence[str]) -> tuple[str, ...]:
-    """Return the configured languages; without any, the language of the question and English. Each language is there once."""
+    """Return the configured languages, or the language of the question and English, without repetition."""
     candidates = configured or (question_language, SECOND_LANGUAGE)
     found: dict[str, str] = {}
     for tag in candidates:

@@ -123,11 +123,11 @@ def _make_request(page: Page, question: str, language: str, context_tokens: int)
     title = neutralise(one_line(page.title))[:SUMMARY_TITLE_CHARS]
     closing = f"Question: {one_line(question)}\nThe summary:"
     answer_tokens = min(SUMMARY_MAX_TOKENS, context_tokens // 2)
-    beside, room = (rules, fence, fence, title, closing), context_tokens - answer_tokens - RESERVED_TOKENS
+    frame, max_tokens = (rules, fence, fence, title, closing), context_tokens - answer_tokens - RESERVED_TOKENS
     text, cut = page.text, 0
-    if len(text) + sum(map(len, beside)) > room:  # a token has at least one character
+    if len(text) + sum(map(len, frame)) > max_tokens:  # a token has at least one character
         source = Source(index=1, title=page.title, url=page.url, text=text)
-        packed = fit_to_budget([source], max(MIN_PAGE_TOKENS, room - sum(map(count_tokens, beside))))
+        packed = fit_to_budget([source], max(MIN_PAGE_TOKENS, max_tokens - sum(map(count_tokens, frame))))
         text, cut = packed.sources[0].text, packed.truncated_tokens
     user = "\n\n".join([fence, title, neutralise(text), fence, closing])
     messages = (ChatMessage(role="system", content=rules), ChatMessage(role="user", content=user))

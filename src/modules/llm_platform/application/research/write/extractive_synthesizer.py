@@ -96,7 +96,7 @@ class ExtractiveSynthesizer(ISynthesizer):
     async def _quote_sentences(
         self, request: SynthesisRequest, selection: Selection, evidence: Sequence[Quote]
     ) -> Synthesis:
-        """Return the sentences that answer or, if none does, a text that says so, with the closest ones beside it."""
+        """Return the sentences that answer. If none does, return a text that says so, and the closest sentences in `closest`."""
         messages = get_messages(request.language)
         result, degraded = await self._choose_sentences(request, selection)
         if result.ordered and not result.selection.chosen and not _has_later_quote(request):
