@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.blocks import Block, read_blocks
+from modules.llm_platform.domain.extractive.block_reader import read_blocks
+from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
 from modules.llm_platform.domain.extractive.dated_rows import cut_other_days, find_dated_entry, leave_out_other_days
 from modules.llm_platform.domain.extractive.entries import split_date

@@ -11,7 +11,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.blocks import read_blocks
+from modules.llm_platform.domain.extractive.block_reader import read_blocks
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.text.messages import get_messages

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.growth import is_linear
 
-from modules.llm_platform.domain.extractive.blocks import read_blocks
+from modules.llm_platform.domain.extractive.block_reader import read_blocks
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.sentences import MAX_SENTENCES, Sentence, read_sentences
 

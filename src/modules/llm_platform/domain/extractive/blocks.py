@@ -1,28 +1,19 @@
-"""Read the blocks of a source's text, Markdown or plain: paragraphs, list items, code, headings, tables.
+"""The blocks of a text, and what finished lines become: a paragraph, a heading, entries of a diary, code, a table, or nothing.
 
-`read_blocks` takes the text of a source. The module `sentences` splits the blocks into sentences that can be quoted.
+`block_reader` collects the lines of a block, and gives them to a `BlockWriter` when the block ends.
 """
-
-from __future__ import annotations
 
 import itertools
 import re
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
-from modules.llm_platform.domain.extractive.entries import (
-    EntryMarks,
-    find_entry_marks,
-    is_date,
-    split_date,
-    split_entries,
-)
+from modules.llm_platform.domain.extractive.entries import EntryMarks, is_date, split_entries
 from modules.llm_platform.domain.extractive.mail_headers import find_message_heading
 from modules.llm_platform.domain.extractive.markup import IMAGE, strip_markup
-from modules.llm_platform.domain.markdown.outline import heading_title, read_outline
-from modules.llm_platform.domain.text.sentences import ends_sentence
+from modules.llm_platform.domain.text.sentences import COLONS, ends_sentence
 
 BlockKind = Literal["paragraph", "item", "code", "heading", "table"]
 
@@ -30,32 +21,15 @@ MAX_HEADING_WORDS = 12
 MAX_HEADING_CHARS = 80
 NAVIGATION_LINES = 3  # this many short lines without a sentence end are navigation
 NAVIGATION_LINE_CHARS = 40
-CODE_INDENT = 4  # columns
 TEXT_INDENT = 3  # columns; manuals indent the text below a heading at least this far
-MAX_TERM_LINES = 6  # terms that share one explanation
-MAX_MARKED_LINE_CHARS = 2000  # a longer line is always prose
 
-_ITEM = re.compile(r"(\s*)(?:[-*+•·‣▪]|\(?\d{1,3}[.)]|\(?[a-z]\))\s+(\S.*)")
-_CLAUSE_NUMBER = re.compile(r"^ {0,3}(\d{1,2})\.(\d{1,2})\.?[ \t]+(?=[^\W\d_])", re.MULTILINE)  # `2.1 The rent is …`
-_TABLE = re.compile(r"\s*\|.*\||.*\s\|\s.*\s\|\s")
 _TABLE_RULE = re.compile(r"\s*(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)+(?:\|\s*)?$")
-_RULE = re.compile(r"[\s|:+=*_-]{3,}$")
-_QUOTE = re.compile(r"^\s{0,3}>(?:\s|$)")
-# Matches lines with nothing to quote: link definitions, directives, comments, lone images and links, console lines.
-_NOISE = re.compile(
-    r"\s*(?:\[[^\]]+\]:\s*\S+.*|\.\. .*|:[\w-]+:.*|<!--.*|!\[[^\]]*\]\([^)]*\)|(?:[-*+•]\s*)?\[[^\]]*\]\([^)]*\)"
-    r"|https?://\S+|(?:\$|>>>)\s.*)\s*$"
-)
-_LONE_LINK = re.compile(r"\s*\[[^\]]*\]\([^)]*\)\s*$")  # continues the paragraph around it
-_FRONT_MATTER = re.compile(r"\A---\n(?:[^\n]*\n){0,60}?---\n")
-_DEFINED = re.compile(r"\s*:\s+(\S.*)")  # the explanation of the terms in the lines above
 _RUN_IN = re.compile(
     r"(\*\*)(?P<title>\d{1,3}[.)] [^*_.\n]{2,80})(?:\.\1|\1\.)\s+(?=\S)"
 )  # `**3. Money.** The rent is …`
 _SECTION_MARK = re.compile(
     r"\A(?:§{1,2}|art(?:icle|ikel|\.)?|section|clause|abschnitt)\s*\d{1,3}[a-z]?[.):]?\s+", re.IGNORECASE
 )
-_CODE_TERM = re.compile(r"^\s*[-$@]|\w\(|[<_=\[]")
 
 
 @dataclass(slots=True)
@@ -76,220 +50,124 @@ class Block:
     entry: str = ""
 
 
-def read_blocks(text: str) -> list[Block]:
-    """Return the blocks in order, without navigation, link definitions, images and rules."""
-    text = _FRONT_MATTER.sub("", "\n".join(text.splitlines()))
-    marks = find_entry_marks(text)
-    blocks = list(_read_blocks(text, _ProseReader(marks, find_clause_numbers(text))))
-    if marks.are_lines:
-        _end_last_entry(blocks)
-    return blocks
+@dataclass(slots=True)
+class UnfinishedBlock:
+    """The lines of a block so far.
+
+    - `term` is the term that the lines explain.
+    - `number` is the number of a list item.
+    """
+
+    kind: BlockKind = "paragraph"
+    lines: list[str] = field(default_factory=list)
+    term: str = ""
+    number: str = ""
+
+    @property
+    def is_section_title(self) -> bool:
+        """True if the lines so far are the title of a section with a number: `2. Rent`."""
+        is_numbered = self.kind == "item" and bool(self.number)
+        return is_numbered and len(self.lines) == 1 and _reads_like_a_heading(self.lines[0])
 
 
-def find_clause_numbers(text: str) -> set[tuple[str, str]]:
-    """Return the numbers of clauses, such as 2.1 and 2.2: at least two that follow each other. `2.5 Million` is alone."""
-    numbers = [number.groups() for number in _CLAUSE_NUMBER.finditer(text)]
-    pairs = itertools.pairwise(numbers)
-    follow = [pair for pair in pairs if pair[0][0] == pair[1][0] and int(pair[1][1]) == int(pair[0][1]) + 1]
-    return {(number[0], number[1]) for pair in follow for number in pair}
+class BlockWriter:
+    """Makes blocks of finished lines, each with the heading and the date of a diary that are above it."""
 
-
-def _end_last_entry(blocks: Sequence[Block]) -> None:
-    """End the last entry of a diary with its first paragraph. What is below may be about something else."""
-    begins = [at for at, block in enumerate(blocks) if block.entry and (not at or blocks[at - 1].entry != block.entry)]
-    for block in blocks[begins[-1] + 1 :] if begins else ():
-        block.entry = ""
-
-
-def _read_blocks(text: str, reader: _ProseReader) -> Iterator[Block]:
-    for part in read_outline(text):
-        written = text[part.start : part.end]
-        if part.kind == "heading":
-            yield from reader.begin_section(heading_title(written))
-        elif part.kind == "code":
-            yield from reader.close()
-            yield _read_fenced_code(written, reader.heading)
-        else:
-            for line in written.split("\n"):
-                yield from reader.take(line)
-            yield from reader.take("")
-    yield from reader.close()
-
-
-def _read_fenced_code(written: str, heading: str) -> Block:
-    opening, *lines = written.rstrip("\n").split("\n")
-    if lines and not lines[-1].strip("`~ \t>"):
-        lines.pop()
-    if opening.lstrip().startswith(">"):
-        lines = [_QUOTE.sub("", line, count=1) for line in lines]
-    return Block("code", _join_code(lines), heading, opening.strip(" \t>`~{.}").split(" ")[0])
-
-
-class _ProseReader:
-    """A state machine that joins lines to paragraphs, list items, tables and indented code."""
-
-    def __init__(self, entries: EntryMarks, clauses: Collection[tuple[str, str]]) -> None:
-        """Read a text with these marks of entries, and with clauses of these numbers."""
-        self.heading = ""
-        self._entries, self._clauses = entries, clauses
+    def __init__(self, marks: EntryMarks) -> None:
+        self.blocks: list[Block] = []
+        self._marks = marks
+        self._heading = ""
         self._entry = ""
-        self._kind: BlockKind = "paragraph"
-        self._lines: list[str] = []
-        self._term = ""
-        self._number = ""  # of the list item
-        self._blank = True
-        self._in_list = False
-        self._announced = False  # the last block ended in a colon
+        self._is_code_announced = False  # the last block ended in a colon
 
-    def take(self, line: str) -> Iterator[Block]:
-        if not _QUOTE.sub("", line, count=1).strip():
-            if self._kind == "code":
-                self._lines.append("")
-            else:
-                yield from self.close()
-            self._blank = True
-            return
-        yield from self._take_text(line)
-        self._blank = False
+    def begin_section(self, title: str) -> None:
+        self._is_code_announced = False
+        self._add_heading(title)
 
-    def close(self) -> Iterator[Block]:
-        """Yield the current block, if there is one."""
-        lines, kind, term = self._lines, self._kind, self._term
-        self._lines, self._kind, self._term = [], "paragraph", ""
-        if kind == "paragraph" and (of_message := find_message_heading(lines)):
-            yield self._begin_heading(of_message)
-            return
-        if kind == "paragraph" and _is_salutation(lines):
-            yield Block("heading", lines[0].strip(), self.heading)
-            return
-        if not lines or _has_nothing_to_quote(kind, lines):
-            return
-        if kind == "code" and not self._announced and any(map(_is_prose, parts := _split_at_blank_lines(lines))):
-            yield from self._read_indented_parts(parts)
-            return
-        if kind in ("paragraph", "item") and not term and _begins_with_heading(lines):
-            yield self._begin_heading(lines[0].strip())
+    def add_fenced_code(self, lines: Sequence[str], syntax: str) -> None:
+        self.blocks.append(Block("code", _join_code(lines), self._heading, syntax))
+
+    def add(self, block: UnfinishedBlock) -> None:
+        """Add what the lines of a block are: nothing if they are a menu, several blocks if they begin with a heading."""
+        match block.kind:
+            case "code":
+                self._add_indented_lines(block.lines)
+            case "table":
+                self._add_table(block.lines)
+            case "item":
+                self._add_text(block.kind, block.lines)
+            case _:
+                self._add_paragraph(block.lines, block.term)
+
+    def _add_paragraph(self, lines: Sequence[str], term: str) -> None:
+        if of_message := find_message_heading(lines):
+            self._add_heading(of_message)
+        elif _is_salutation(lines):
+            self.blocks.append(Block("heading", lines[0].strip(), self._heading))
+        elif not _is_navigation(lines):
+            self._add_text("paragraph", lines, term)
+
+    def _add_text(self, kind: BlockKind, lines: Sequence[str], term: str = "") -> None:
+        """Add a paragraph or a list item. Its first line, or all of it, may be a heading."""
+        if not term and _begins_with_heading(lines):
+            self._add_heading(lines[0].strip())
             kind, lines = "paragraph", lines[1:]
-        is_single = kind == "paragraph" and len(lines) == 1 and not term
-        if is_single and not lines[0][:TEXT_INDENT].isspace() and _reads_like_a_heading(lines[0]):
+        self._is_code_announced = _ends_in_colon(lines[-1].strip())
+        if kind == "paragraph" and not term and _is_heading(lines):
             self._begin_heading(lines[0])
-            kind = "heading"
-        body = _join_code(lines) if kind == "code" else "\n".join(line.strip() for line in lines)
-        self._announced = body.endswith((":", "："))
-        if kind in ("paragraph", "item"):
-            yield from self._read_entries(kind, lines, term)
+            self.blocks.append(Block("heading", lines[0].strip(), self._heading, entry=self._entry))
         else:
-            yield Block(kind, body, self.heading, entry=self._entry)
+            self._add_entries(kind, lines, term)
 
-    def _read_entries(self, kind: BlockKind, lines: Sequence[str], term: str) -> Iterator[Block]:
-        """Yield the text of a paragraph or a list item. Each date at the beginning of a line begins an entry."""
+    def _add_entries(self, kind: BlockKind, lines: Sequence[str], term: str) -> None:
+        """Add the text of a paragraph or a list item. Each date at the beginning of a line begins an entry."""
         entry = self._entry
-        for date, own in split_entries(lines) if self._entries.are_lines else [("", lines)]:
+        for date, own in split_entries(lines) if self._marks.are_lines else [("", lines)]:
             entry = date or entry
-            text, heading = "\n".join(line.strip() for line in own), self.heading
+            text, heading = "\n".join(line.strip() for line in own), self._heading
             if "![" in text:
                 text = IMAGE.sub("", text).strip()  # its exclamation mark would end a sentence
             if title := _RUN_IN.match(text):
                 heading = " · ".join(filter(None, (heading, strip_markup(title["title"]))))
                 text = text[title.end() :]
-            yield Block(kind, text, heading, term=term, entry=entry)
+            self.blocks.append(Block(kind, text, heading, term=term, entry=entry))
         if kind == "paragraph":
             self._entry = entry
 
-    def _read_indented_parts(self, parts: Sequence[Sequence[str]]) -> Iterator[Block]:
-        """Yield indented lines, a part between blank lines at a time, as prose or as code."""
-        for part in parts:
-            if _is_prose(part):
-                yield Block("paragraph", "\n".join(map(str.strip, part)), self.heading)
-            else:
-                yield Block("code", _join_code(part), self.heading)
+    def _add_table(self, lines: Sequence[str]) -> None:
+        """Add a table. Lines with bars that are no table have nothing to quote."""
+        if _is_table(lines):
+            self._is_code_announced = _ends_in_colon(lines[-1].strip())
+            self.blocks.append(Block("table", "\n".join(map(str.strip, lines)), self._heading, entry=self._entry))
 
-    def _begin_heading(self, title: str) -> Block:
-        self.heading = strip_markup(title)
-        self._entry = self.heading if self._entries.are_headings and is_date(self.heading) else ""
-        return Block("heading", self.heading, self.heading)
-
-    def begin_section(self, title: str) -> Iterator[Block]:
-        yield from self.close()
-        self._in_list = self._announced = False
-        yield self._begin_heading(title)
-
-    def _take_text(self, line: str) -> Iterator[Block]:
-        looks_plain = line[0].isalpha() and line[1:2] != ")" and "|" not in line and not line.startswith("http")
-        if looks_plain or len(line) > MAX_MARKED_LINE_CHARS:
-            yield from self._take_prose(line)  # the usual case, without further patterns
+    def _add_indented_lines(self, lines: Sequence[str]) -> None:
+        """Add indented lines. Without a colon before them they may be prose, so each part between blank lines is examined."""
+        parts = _split_at_blank_lines(lines)
+        if not self._is_code_announced and any(map(_is_prose, parts)):
+            for part in parts:
+                if _is_prose(part):
+                    self.blocks.append(Block("paragraph", "\n".join(map(str.strip, part)), self._heading))
+                else:
+                    self.blocks.append(Block("code", _join_code(part), self._heading))
             return
-        line = _QUOTE.sub("", line, count=1)
-        if self._begins_clause(line):
-            yield from self._begin_clause(line)
-            return
-        item = _ITEM.match(line)
-        if item and self._entries.are_lines and line.lstrip()[0].isdigit() and split_date(line.lstrip()).date:
-            item = None  # `4. März: Frost` is no fourth item
-        is_indented = len(line) - len(line.lstrip()) >= CODE_INDENT or line[0] == "\t"
-        if is_indented and (self._kind == "code" or (self._blank and not self._in_list and not item)):
-            if self._kind != "code":
-                yield from self.close()
-                self._kind = "code"
-            self._lines.append(line)
-        elif _TABLE.match(line) or (self._kind == "table" and _RULE.match(line)):
-            if self._kind != "table":
-                yield from self.close()
-                self._kind = "table"
-            self._lines.append(line)
-        elif _RULE.match(line) or (_NOISE.match(line) and not (self._lines and _LONE_LINK.match(line))):
-            yield from self.close()
-        elif item:
-            yield from self.close()
-            self._kind, self._in_list = "item", True
-            self._number = "".join(filter(str.isdigit, line[: item.start(2)]))
-            self._lines.append(item.group(2))
-        else:
-            yield from self._take_prose(line)
+        code = _join_code(lines)
+        self._is_code_announced = _ends_in_colon(code)
+        self.blocks.append(Block("code", code, self._heading, entry=self._entry))
 
-    def _begins_clause(self, line: str) -> bool:
-        """Return whether a line begins a clause, and not in the middle of a sentence."""
-        number = _CLAUSE_NUMBER.match(line)
-        if number is None or number.groups() not in self._clauses or self._kind not in ("paragraph", "item"):
-            return False
-        return not self._lines or self._kind == "item" or ends_sentence(self._lines[-1])
+    def _add_heading(self, title: str) -> None:
+        self._begin_heading(title)
+        self.blocks.append(Block("heading", self._heading, self._heading))
 
-    @property
-    def _has_title_only(self) -> bool:
-        """True if the text so far is the title of a section with a number: `2. Rent`."""
-        is_item = self._kind == "item" and len(self._lines) == 1
-        return is_item and bool(self._number) and _reads_like_a_heading(self._lines[0])
-
-    def _begin_clause(self, line: str) -> Iterator[Block]:
-        """Begin a paragraph, below the title of its section if that is right above."""
-        if self._has_title_only:
-            yield from self.begin_section(self._lines.pop())
-        else:
-            yield from self.close()
-        self._lines.append(line)
-
-    def _take_prose(self, line: str) -> Iterator[Block]:
-        if self._kind in ("code", "table"):
-            yield from self.close()
-        defined = _DEFINED.match(line)
-        if defined and self._kind == "paragraph" and 0 < len(self._lines) <= MAX_TERM_LINES:
-            self._term = ", ".join(map(_format_term, self._lines))
-            self._lines = [defined.group(1)]
-            return
-        if self._blank and not line[0].isspace():
-            self._in_list = False
-        if line[0].isspace() and self._kind == "paragraph" and len(self._lines) == 1 and self._lines[0].isupper():
-            yield from self.begin_section(self._lines.pop())  # a heading of a manual, with its text indented below
-        self._lines.append(line)
+    def _begin_heading(self, title: str) -> None:
+        self._heading = strip_markup(title)
+        self._entry = self._heading if self._marks.are_headings and is_date(self._heading) else ""
 
 
-def _format_term(line: str) -> str:
-    """Return a term as shown before its explanation: options and signatures as code."""
-    bare = line.strip()
-    return f"`{bare}`" if "`" not in bare and _CODE_TERM.search(bare) else strip_markup(bare)
+def _ends_in_colon(text: str) -> bool:
+    return text.endswith(tuple(COLONS))
 
 
-def is_table(lines: Sequence[str]) -> bool:
+def _is_table(lines: Sequence[str]) -> bool:
     """Return whether the lines are a Markdown table: column names, a delimiter row, rows."""
     return len(lines) > 2 and bool(_TABLE_RULE.match(lines[1]))
 
@@ -315,16 +193,14 @@ def _is_navigation(lines: Sequence[str]) -> bool:
     )
 
 
-def _has_nothing_to_quote(kind: BlockKind, lines: Sequence[str]) -> bool:
-    """Return whether lines are a menu, or the bars of something that is no table."""
-    if kind == "table":
-        return not is_table(lines)
-    return kind == "paragraph" and _is_navigation(lines)
-
-
 def _is_salutation(lines: Sequence[str]) -> bool:
     """Return whether a paragraph is one short line with a comma at its end: `Dear Nesta,`"""
     return len(lines) == 1 and lines[0].rstrip().endswith(",") and len(lines[0].split()) <= MAX_HEADING_WORDS
+
+
+def _is_heading(lines: Sequence[str]) -> bool:
+    """Return whether a whole paragraph is a heading: one line that is not indented."""
+    return len(lines) == 1 and not lines[0][:TEXT_INDENT].isspace() and _reads_like_a_heading(lines[0])
 
 
 def _begins_with_heading(lines: Sequence[str]) -> bool:

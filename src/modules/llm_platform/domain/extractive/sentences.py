@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.domain.extractive.blocks import Block, read_blocks
+from modules.llm_platform.domain.extractive.block_reader import read_blocks
+from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.text.sentences import ends_sentence, split_sentences
 
