@@ -14,7 +14,7 @@ from modules.llm_platform.application.research.find.read_pages import SourcesBei
 from modules.llm_platform.application.research.run import Run, ignore_event
 from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.application.research.write.writing import check, write
+from modules.llm_platform.application.research.write.writing import WrittenAnswer, check, write
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -72,12 +72,10 @@ def make_draft(
     return Draft(run, found, writers)
 
 
-async def write_answer(writer: ISynthesizer, sources: Sequence[Source], **fields: Any) -> Draft:
-    """Return the finished draft; `fields` are arguments of `make_draft`."""
+async def write_answer(writer: ISynthesizer, sources: Sequence[Source], **fields: Any) -> WrittenAnswer:
+    """Return the finished answer; `fields` are arguments of `make_draft`."""
     async with make_draft(writer, sources, **fields) as draft:
-        await write(draft)
-        await check(draft)
-    return draft
+        return await check(draft, await write(draft))
 
 
 def shown_text(shown: list[str]) -> Callable[[ResearchEvent], None]:

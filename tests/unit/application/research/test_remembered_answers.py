@@ -9,7 +9,7 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.checked_answers import record_checks
 from tests.support.written_answers import write_answer
 
-from modules.llm_platform.application.research.write.draft import Draft
+from modules.llm_platform.application.research.write.writing import WrittenAnswer
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
@@ -31,7 +31,7 @@ class Remembered(ISynthesizer):
         return Synthesis(text=self._text, synthesizer="fake", cached=True)
 
 
-async def write_text(text: str, found: Source, language: str = "en") -> Draft:
+async def write_text(text: str, found: Source, language: str = "en") -> WrittenAnswer:
     question = "How high is the harbour wall?"
     return await write_answer(
         Remembered(text), (found,), question=question, language=language, fallback=FakeSynthesizer("nothing")

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from modules.llm_platform.application.research.write.draft import Draft
+from modules.llm_platform.application.research.write.writing import WrittenAnswer
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -311,38 +311,38 @@ class CitedDocuments:
     degraded: tuple[Degraded, ...]
 
 
-def cite_documents(draft: Draft, passages: Sequence[ContextPassage]) -> CitedDocuments:
+def cite_documents(answer: WrittenAnswer, passages: Sequence[ContextPassage]) -> CitedDocuments:
     """Return the documents with supported citations, each once, in the order of the text.
 
     Passages of one document share its number. A marker of a document that is not cited is removed.
     """
     documents: dict[tuple[str, str], RagCitation] = {}
-    for citation in sorted(draft.checked.citations, key=lambda citation: citation.start):
+    for citation in sorted(answer.checked.citations, key=lambda citation: citation.start):
         passage = passages[citation.source_index - 1]
         if citation.verdict in CITED_VERDICTS and passage.key is not None:
             documents.setdefault(passage.key, passage.document.model_copy(update={"page": citation.page}))
     positions = {key: position for position, key in enumerate(documents, 1)}
     numbers = {number: positions[passage.key] for number, passage in enumerate(passages, 1) if passage.key in positions}
     citations = tuple(documents.values())
-    return CitedDocuments(_renumber_markers(draft, numbers, citations), citations, _report_unsupported(draft))
+    return CitedDocuments(_renumber_markers(answer, numbers, citations), citations, _report_unsupported(answer))
 
 
-def _renumber_markers(draft: Draft, numbers: dict[int, int], citations: Sequence[RagCitation]) -> str:
-    cited = draft.checked.cited
+def _renumber_markers(answer: WrittenAnswer, numbers: dict[int, int], citations: Sequence[RagCitation]) -> str:
+    cited = answer.checked.cited
     if all(numbers.get(number) == number for number in cited) and len(cited) == len(citations):
-        return draft.text
+        return answer.text
     # Removing a marker joins the text around it, so the result is sanitised again.
     sources = [
         Source(index=position, title="", url=citation.url or "", text="")
         for position, citation in enumerate(citations, 1)
     ]
-    return sanitize(renumber_markers(draft.text, numbers), sources)
+    return sanitize(renumber_markers(answer.text, numbers), sources)
 
 
-def _report_unsupported(draft: Draft) -> tuple[Degraded, ...]:
-    verdicts = [citation.verdict for citation in draft.checked.citations]
+def _report_unsupported(answer: WrittenAnswer) -> tuple[Degraded, ...]:
+    verdicts = [citation.verdict for citation in answer.checked.citations]
     failed = sum(verdict not in CITED_VERDICTS for verdict in verdicts)
     if not failed:
         return ()
     reason = f"unsupported: {failed} of {len(verdicts)} citations were not found in their documents"
-    return (Degraded(component=draft.synthesis.synthesizer, reason=reason),)
+    return (Degraded(component=answer.synthesis.synthesizer, reason=reason),)

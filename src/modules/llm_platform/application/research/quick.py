@@ -31,8 +31,7 @@ from modules.llm_platform.application.research.quick_tools import QuickTools
 from modules.llm_platform.application.research.response import build_response, write_nothing_found
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.structured_output import compute_output_seconds
-from modules.llm_platform.application.research.write.draft import Draft
-from modules.llm_platform.application.research.write.writing import write_and_check
+from modules.llm_platform.application.research.write.writing import WrittenAnswer, write_and_check
 from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.source_dtos import RawResult, Source
@@ -85,13 +84,13 @@ class QuickResearch:
         async with PageReads(self._tools.pages, run, pages, seconds) as reads:
             found = await self._find(run, reads)
             await announce_sources(run, found)
-            draft = await self._write_and_check(run, found)
-            sources = draft.sources if draft else found.sources
+            answer = await self._write_and_check(run, found)
+            sources = answer.sources if answer else found.sources
             found = replace(found, raw=list_raw_results(sources, found.raw))
-            spent = found.spent + draft.spent if draft else found.spent
+            spent = found.spent + answer.spent if answer else found.spent
             read_counts = reads.end()  # cancels the reads that nothing waits for any more
             response = build_response(
-                run, found, draft, spent=spent, reads=read_counts, fallback=self._tools.fallback.name
+                run, found, answer, spent=spent, reads=read_counts, fallback=self._tools.fallback.name
             )
         log.info(
             "research done",
@@ -173,7 +172,7 @@ class QuickResearch:
             return follow_up.asked
         return run.request.query
 
-    async def _write_and_check(self, run: Run, found: Found) -> Draft | None:
+    async def _write_and_check(self, run: Run, found: Found) -> WrittenAnswer | None:
         """Return the checked answer. If nothing was found, emit a text that says so, and return None."""
         if not found.sources:
             text = write_nothing_found(run.request.depth, run.language)

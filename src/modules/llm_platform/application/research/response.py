@@ -9,7 +9,7 @@ from modules.llm_platform.application.research.find.found import Found
 from modules.llm_platform.application.research.find.read_pages import ReadCounts
 from modules.llm_platform.application.research.find.search import list_providers
 from modules.llm_platform.application.research.run import Run
-from modules.llm_platform.application.research.write.draft import Draft
+from modules.llm_platform.application.research.write.writing import WrittenAnswer
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse, Synthesis
 from modules.llm_platform.domain.dtos.citation_dtos import TextSpan
 from modules.llm_platform.domain.dtos.degraded import Degraded, deduplicate_degraded
@@ -31,38 +31,38 @@ TOO_SHORT = "short_message: the message is too short to search for, so there is 
 
 
 def build_response(
-    run: Run, found: Found, draft: Draft | None, *, spent: Spending, reads: ReadCounts, fallback: str
+    run: Run, found: Found, written: WrittenAnswer | None, *, spent: Spending, reads: ReadCounts, fallback: str
 ) -> ResearchResponse:
     """Return the answer. Its `sources` are the cited ones only, and they keep their numbers.
 
-    - `draft` is None if nothing was found. Then the answer names `fallback` as its writer.
+    - `written` is None if nothing was found. Then the answer names `fallback` as its writer.
     - `spent` is the total of the run.
     """
-    synthesis = draft.synthesis if draft else Synthesis(text="", synthesizer=fallback, answered=False)
-    sources, ledger = draft.sources if draft else found.sources, found.ledger
-    cited = draft.checked.cited if draft else frozenset()
+    synthesis = written.synthesis if written else Synthesis(text="", synthesizer=fallback, answered=False)
+    sources, ledger = written.sources if written else found.sources, found.ledger
+    cited = written.checked.cited if written else frozenset()
     return ResearchResponse(
         query=run.request.query,
         depth=run.request.depth,
-        synthesis=draft.text if draft else write_nothing_found(run.request.depth, run.language),
+        synthesis=written.text if written else write_nothing_found(run.request.depth, run.language),
         sources=tuple(SourceRef.of(source) for source in sources if source.index in cited),
         raw_results=None if run.request.omit_raw else found.raw,
-        citations=draft.checked.citations if draft else (),
+        citations=written.checked.citations if written else (),
         evidence=locate_quotes(ledger.rows, sources) if ledger.stopped else (),
         degraded=deduplicate_degraded(
-            (*found.degraded, *found.results.degraded, *synthesis.degraded, *(draft.degraded if draft else ()))
+            (*found.degraded, *found.results.degraded, *synthesis.degraded, *(written.degraded if written else ()))
         ),
-        metadata=_describe_run(run, found, draft, synthesis, spent, reads),
+        metadata=_describe_run(run, found, written, synthesis, spent, reads),
     )
 
 
 def _describe_run(
-    run: Run, found: Found, draft: Draft | None, synthesis: Synthesis, spent: Spending, reads: ReadCounts
+    run: Run, found: Found, written: WrittenAnswer | None, synthesis: Synthesis, spent: Spending, reads: ReadCounts
 ) -> ResearchMetadata:
     answers, ledger = found.results.answers, found.ledger
-    citations = draft.checked.citations if draft else ()
-    uncited = draft.checked.uncited if draft else ()
-    pages = [source.index for source in draft.sources if source.text_kind == "page"] if draft else []
+    citations = written.checked.citations if written else ()
+    uncited = written.checked.uncited if written else ()
+    pages = [source.index for source in written.sources if source.text_kind == "page"] if written else []
     correction = next((answer.correction for answer in answers if answer.correction), None)
     return ResearchMetadata(
         latency_ms=round((asyncio.get_running_loop().time() - run.began) * 1000),
@@ -77,7 +77,7 @@ def _describe_run(
         uncited_sentences=len(uncited),
         uncited=tuple(TextSpan(start=start, end=end) for start, end in uncited),
         pages_read=reads.read,
-        pages_cited=sum(index in draft.checked.cited for index in pages) if draft else 0,
+        pages_cited=sum(index in written.checked.cited for index in pages) if written else 0,
         pages_failed=reads.failed,
         pages_late=reads.late,
         rounds=ledger.rounds,

@@ -13,8 +13,7 @@ from modules.llm_platform.application.research.check.judge_task import JudgeTask
 from modules.llm_platform.application.research.find.found import Found, Writers
 from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESERVE_SHARE
 from modules.llm_platform.application.research.run import Run
-from modules.llm_platform.application.research.write.draft import Draft
-from modules.llm_platform.application.research.write.writing import write_and_check
+from modules.llm_platform.application.research.write.writing import WrittenAnswer, write_and_check
 from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.concurrency.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded, deduplicate_degraded
@@ -156,7 +155,7 @@ class AnswerService:
             degraded=deduplicate_degraded(collected.degraded),
         )
 
-    async def _write(self, run: _AnswerRun, collected: answering.CollectedContext) -> Draft:
+    async def _write(self, run: _AnswerRun, collected: answering.CollectedContext) -> WrittenAnswer:
         question = run.question.question[:MAX_QUESTION_CHARS]
         if question != run.question.question:
             collected.degraded.append(Degraded(component="question", reason=QUESTION_CUT))
@@ -179,22 +178,24 @@ class AnswerService:
         # With a deadline of its own, the writer would keep the text that is written until then.
         try:
             async with deadline_at(run.deadline):
-                draft = await write_and_check(replace(run, deadline=math.inf), found, writers)
+                answer = await write_and_check(replace(run, deadline=math.inf), found, writers)
         except TimeoutError as error:
             raise LLMTimeoutError from error
-        if not draft.text.strip():
-            raise LLMProviderException(EMPTY, spent=draft.spent)
-        return draft
+        if not answer.text.strip():
+            raise LLMProviderException(EMPTY, spent=answer.spent)
+        return answer
 
-    def _build_answer(self, draft: Draft, collected: answering.CollectedContext) -> RagAnswer:
-        cited, synthesis = answering.cite_documents(draft, collected.passages), draft.synthesis
+    def _build_answer(self, answer: WrittenAnswer, collected: answering.CollectedContext) -> RagAnswer:
+        cited, synthesis = answering.cite_documents(answer, collected.passages), answer.synthesis
         return RagAnswer(
             answer=cited.text,
             citations=cited.citations,
             answered=synthesis.answered,
             synthesizer=synthesis.synthesizer,
-            spent=draft.spent,
-            degraded=deduplicate_degraded((*collected.degraded, *synthesis.degraded, *draft.degraded, *cited.degraded)),
+            spent=answer.spent,
+            degraded=deduplicate_degraded(
+                (*collected.degraded, *synthesis.degraded, *answer.degraded, *cited.degraded)
+            ),
         )
 
 

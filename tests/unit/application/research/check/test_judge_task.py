@@ -16,8 +16,8 @@ from tests.support.written_answers import FOREVER_S, judge_of, shown_text, write
 
 from modules.llm_platform.application.research.check.early_judging import MAX_EARLY_CALLS, EarlyJudging
 from modules.llm_platform.application.research.check.judge_task import JudgedCitations, judge_citations
-from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.write.writing import WrittenAnswer
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim, ModelVerdict
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
@@ -118,7 +118,7 @@ async def test_missing_verdicts_are_counted() -> None:
 
 async def write_judged(
     judge: FakeCitationJudge, writer: FakeSynthesizer, max_wait_share: float | None = None, **fields: Any
-) -> Draft:
+) -> WrittenAnswer:
     """Return an answer of the writer whose doubted citations the judge verifies."""
     judge_task = judge_of(judge, QUESTION, SOURCES, doubted_only=True, max_wait_share=max_wait_share)
     return await write_answer(writer, SOURCES, question=QUESTION, judge_task=judge_task, **fields)

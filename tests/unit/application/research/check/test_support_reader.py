@@ -15,7 +15,8 @@ from tests.support.written_answers import make_draft, write_answer
 
 from modules.llm_platform.application.research.check import support_reader
 from modules.llm_platform.application.research.check.judge_task import JudgeTask
-from modules.llm_platform.application.research.write.draft import _REMEMBERED, Draft
+from modules.llm_platform.application.research.write.draft import _REMEMBERED
+from modules.llm_platform.application.research.write.writing import WrittenAnswer
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim, ModelVerdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -49,8 +50,8 @@ def forget() -> None:
     _REMEMBERED.clear()
 
 
-def verdicts(draft: Draft) -> list[tuple[str, str]]:
-    return [(citation.verdict, citation.checked_by) for citation in draft.checked.citations]
+def verdicts(answer: WrittenAnswer) -> list[tuple[str, str]]:
+    return [(citation.verdict, citation.checked_by) for citation in answer.checked.citations]
 
 
 async def test_the_model_decides_what_the_words_leave_in_doubt() -> None:

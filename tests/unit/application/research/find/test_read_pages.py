@@ -145,16 +145,16 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
     async with page_reads(reader, events, 1, SOON_S) as reads:
         assert await reads.collect([source.url for source in sources]) == {}
         being_read = SourcesBeingRead(sources, reads, store)
-        assert being_read.take_pages() == sources
+        assert being_read.get_sources() == sources
         being_read.read_cited((1, 2, 3))
         reader.released.set()
         await reads.wait_for([])  # has no time left, so it returns at once
         while len(reads.get_pages()) < 2:
             await asyncio.sleep(0)
-        taken = being_read.take_pages()
+        taken = being_read.get_sources()
         await being_read.finish({2})
-        assert being_read.take_pages() is taken
-        await being_read.store_taken()  # no page has been read since
+        assert being_read.get_sources() is taken
+        await being_read.store(taken)  # no page has been read since
         counts = reads.end()
     assert [(source.index, source.url, source.text, source.text_kind) for source in taken] == [
         (1, sources[0].url, "Late.", "page"),
@@ -179,7 +179,7 @@ async def test_beyond_the_prompt_only_cited_sources_are_read() -> None:
     async with page_reads(reader, [], 1) as reads:
         await reads.collect([source.url for source in sources])
         being_read = SourcesBeingRead(sources, reads, store)
-        being_read.take_pages()
+        being_read.get_sources()
         being_read.read_cited({1, 3})
         await being_read.finish({1, 3})
     assert reader.asked == [sources[0].url, sources[2].url]

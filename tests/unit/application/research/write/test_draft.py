@@ -28,7 +28,7 @@ class ScriptedReading(SourcesBeingRead):
         self._comes = comes
         self.is_reading = True
 
-    def take_pages(self) -> tuple[Source, ...]:
+    def get_sources(self) -> tuple[Source, ...]:
         return (PAGE,) if self._comes and not self.is_reading else (EXCERPT,)
 
     def read_cited(self, cited: Collection[int]) -> None:

@@ -9,10 +9,9 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
 from tests.support.written_answers import shown_text, write_answer
 
-from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.application.research.write.draft_comparison import PREPARED_IN_THREAD_CHARS
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.application.research.write.writing import NOTHING_CITED, UNCITED
+from modules.llm_platform.application.research.write.writing import NOTHING_CITED, UNCITED, WrittenAnswer
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.text.messages import get_messages
@@ -32,7 +31,7 @@ MARKED = COPIED.replace("night.", "night [2].").replace("rock.", "rock [2].")
 TEXTS = get_messages("en")
 
 
-async def written(writer: ISynthesizer, **fields: Any) -> tuple[Draft, str]:
+async def written(writer: ISynthesizer, **fields: Any) -> tuple[WrittenAnswer, str]:
     """Return the answer, and the tokens since the last reset."""
     shown: list[str] = []
     asked = {"question": "How high is the harbour wall?", "sources": SOURCES, "streamed": True, **fields}

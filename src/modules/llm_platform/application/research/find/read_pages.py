@@ -256,7 +256,7 @@ class SourcesBeingRead:
         self._sources = self._stored = sources
         self._reads = reads
         self._store = store
-        self._pages_taken = 0
+        self._pages_added = 0
 
     def read_cited(self, cited: Collection[int]) -> None:
         """Begin to read the pages of those cited sources that have only the excerpt of a search engine."""
@@ -271,23 +271,22 @@ class SourcesBeingRead:
     async def finish(self, cited: Collection[int]) -> None:
         """Wait for the pages of the cited sources while there is time. Store the sources again if pages came."""
         await self._reads.wait_for(self._list_unread(cited))
-        self.take_pages()
-        await self.store_taken()
+        await self.store(self.get_sources())
 
-    async def store_taken(self) -> None:
-        """Store the sources again if pages were taken since, so that the stored texts are those that the check compares."""
-        if self._sources != self._stored:
-            self._stored = self._sources
-            await self._store(self._sources)
+    async def store(self, sources: tuple[Source, ...]) -> None:
+        """Store the sources again if they have new pages, so that the stored texts are those that the check compares."""
+        if sources != self._stored:
+            self._stored = sources
+            await self._store(sources)
 
     def _list_unread(self, cited: Collection[int]) -> list[str]:
         return [source.url for source in self._sources if source.index in cited and source.text_kind == "snippet"]
 
-    def take_pages(self) -> tuple[Source, ...]:
+    def get_sources(self) -> tuple[Source, ...]:
         """Return the sources with the pages read so far. Without a new page, the result is the same tuple as before."""
         pages = self._reads.get_pages()
-        if len(pages) > self._pages_taken:
-            self._pages_taken = len(pages)
+        if len(pages) > self._pages_added:
+            self._pages_added = len(pages)
             self._sources = tuple(add_page(source, pages.get(canonical_url(source.url))) for source in self._sources)
         return self._sources
 

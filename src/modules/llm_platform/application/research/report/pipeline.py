@@ -31,8 +31,7 @@ from modules.llm_platform.application.research.report.sources import (
 )
 from modules.llm_platform.application.research.report.stored_writer import StoredWriter
 from modules.llm_platform.application.research.response import build_response
-from modules.llm_platform.application.research.write.draft import Draft
-from modules.llm_platform.application.research.write.writing import UNFINISHED, write_and_check
+from modules.llm_platform.application.research.write.writing import UNFINISHED, WrittenAnswer, write_and_check
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -86,9 +85,9 @@ async def make_report(run: ReportRun) -> FinishedReport:
         found = await _find(run, reader)
         scores = {page.request.url: page.request.score for page in found.pages}
         await announce_sources(run, found, scores)
-        draft = await _write_and_check(run, found)
+        answer = await _write_and_check(run, found)
         summaries = await _summarize_remaining(run, reader, found.pages)
-    return _finish(run, found, draft, summaries)
+    return _finish(run, found, answer, summaries)
 
 
 async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
@@ -211,7 +210,7 @@ async def _score_summaries(run: ReportRun, summaries: Sequence[Summary]) -> tupl
     return ranking.scores
 
 
-async def _write_and_check(run: ReportRun, found: ReportFound) -> Draft | None:
+async def _write_and_check(run: ReportRun, found: ReportFound) -> WrittenAnswer | None:
     """Return the checked report. If nothing was found, emit a text that says so, and return None."""
     if not found.sources:
         run.emit(events.Token(request_id=run.request_id, text=get_messages(run.language).nothing_found))
@@ -281,16 +280,19 @@ async def _summarize_remaining(run: ReportRun, reader: ReadScheduler, pages: Seq
     return list(summaries.values())
 
 
-def _finish(run: ReportRun, found: ReportFound, draft: Draft | None, summaries: Sequence[Summary]) -> FinishedReport:
+def _finish(
+    run: ReportRun, found: ReportFound, answer: WrittenAnswer | None, summaries: Sequence[Summary]
+) -> FinishedReport:
     """Return the finished report. Paragraphs below its text say what it lacks."""
-    short = _find_shortfall(run, found, draft)
+    short = _find_shortfall(run, found, answer)
     _report_shortfall(run, found, short, summaries)
-    if draft:
-        draft.add(found.rounds.write_message(run.language, draft.text) + short.write_message(run.language))
+    if answer:
+        message = found.rounds.write_message(run.language, answer.text) + short.write_message(run.language)
+        answer = _add_message(run, answer, message)
     response = build_response(
         run,
         replace(found, degraded=tuple(run.degraded)),
-        draft,
+        answer,
         spent=run.budget.spent,
         reads=ReadCounts(**run.reads),
         fallback=run.tools.fallback.name,
@@ -302,10 +304,16 @@ def _finish(run: ReportRun, found: ReportFound, draft: Draft | None, summaries: 
     )
     report_metadata = {"plan": found.questions, "topic": run.checkpoints.topic.name, "truncated_tokens": cut_tokens}
     response = response.model_copy(update={"metadata": response.metadata.model_copy(update=report_metadata)})
-    is_complete = not short.is_caused_by_limits and _is_text_complete(run, draft)
+    is_complete = not short.is_caused_by_limits and _is_text_complete(run, answer)
     return FinishedReport(
         response, found.sources, is_complete=is_complete, is_storable=is_complete and not found.numbered.documents
     )
+
+
+def _add_message(run: ReportRun, answer: WrittenAnswer, message: str) -> WrittenAnswer:
+    if message:
+        run.emit(events.Token(request_id=run.request_id, text=message))
+    return replace(answer, text=answer.text + message)
 
 
 def _report_shortfall(run: ReportRun, found: ReportFound, short: Shortfall, summaries: Sequence[Summary]) -> None:
@@ -317,21 +325,21 @@ def _report_shortfall(run: ReportRun, found: ReportFound, short: Shortfall, summ
         run.add_degraded(Degraded.of("store", run.checkpoints.failure))
 
 
-def _is_text_complete(run: ReportRun, draft: Draft | None) -> bool:
+def _is_text_complete(run: ReportRun, answer: WrittenAnswer | None) -> bool:
     """Return whether the expected writer wrote the text, and wrote it to its end."""
-    if draft is None:
+    if answer is None:
         return False
-    is_by_fallback = bool(run.tools.llms) and draft.synthesis.synthesizer == run.tools.fallback.name
-    return not is_by_fallback and draft.synthesis.finish_reason not in UNFINISHED
+    is_by_fallback = bool(run.tools.llms) and answer.synthesis.synthesizer == run.tools.fallback.name
+    return not is_by_fallback and answer.synthesis.finish_reason not in UNFINISHED
 
 
-def _find_shortfall(run: ReportRun, found: ReportFound, draft: Draft | None) -> Shortfall:
+def _find_shortfall(run: ReportRun, found: ReportFound, answer: WrittenAnswer | None) -> Shortfall:
     """Return what limits and failures left out. Scores by keywords are a shortfall only if a model should give them."""
     stopped = found.ledger.stopped
     return Shortfall(
         left_out=run.budget.refused_calls,
         fallback_scores=found.unscored if "rank" in run.tools.llms else 0,
         results=found.scored,
-        late=is_timed_out([*run.degraded, *(draft.degraded if draft else ())]),
+        late=is_timed_out([*run.degraded, *(answer.degraded if answer else ())]),
         fewer_rounds=stopped in ("budget", "asked") or (stopped == "time" and run.request.max_seconds is not None),
     )

@@ -15,11 +15,9 @@ from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.write.draft_comparison import DraftComparison
 from modules.llm_platform.domain.citations.checker import CheckedAnswer
 from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
-from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
-from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.sentences import ends_sentence, split_sentences
 
@@ -45,30 +43,20 @@ _REMEMBERED: LRUCache[Hashable, _CheckedText] = LRUCache(REMEMBERED_ANSWERS)
 
 
 class Draft:
-    """The answer of a run while it is written, checked and judged. A reset discards the text.
+    """The text of an answer while it is written, checked and judged. A reset discards the text.
 
-    `write` and `check` in `writing.py` fill it in. It is a context manager: at its end, calls of the judge and the support
-    model that still run are cancelled.
+    It is a context manager: at its end, calls of the judge and the support model that still run are cancelled.
 
     - `comparison` follows the text as it is written.
     - `lacks_markers` is True if the writer may have left markers out, so that the platform adds them.
-    - `synthesis` is the text of the writer, set by `write`.
-    - `checked` has the citations with their verdicts, set by `check`.
-    - `spent` counts the writers and the judge, and `degraded` says what failed.
 
     A caller that streams gets each part of the text when it is written. Other callers get the whole text at the end. A text
     that was checked before with the same sources is neither sanitised nor checked again.
     """
 
-    synthesis: Synthesis
-    checked: CheckedAnswer
-
     def __init__(self, run: Run, found: Found, writers: Writers) -> None:
         self.run, self.found, self.writers = run, found, writers
         self.comparison = DraftComparison(run, found, writers)
-        self.spent = NOTHING_SPENT
-        self.degraded: tuple[Degraded, ...] = ()
-        self.has_fallen_back = False  # the writer failed, and the fallback writes
         self.lacks_markers = True
         self._begin()
 
@@ -107,6 +95,10 @@ class Draft:
         text = self.text.strip()
         return ends_sentence(text) or len(split_sentences(text, self.run.language)) > 1
 
+    def expect_text_of(self, writer: ISynthesizer) -> None:
+        """Prepare for the text of this writer. A fallback that sets all markers itself gets none added."""
+        self.lacks_markers = writer is not self.writers.fallback or self.writers.completes_fallback
+
     async def feed(self, text: str) -> None:
         """Add the next part that the writer wrote."""
         self._written.append(text)
@@ -119,7 +111,7 @@ class Draft:
         units = list(self._sanitizer.units(text))
         if not units:
             return
-        await self.comparison.take_pages()
+        await self.comparison.update_sources()
         self._add_written(map(self._completer.feed, units) if self.lacks_markers else units)
 
     async def finish(self) -> None:
@@ -129,7 +121,7 @@ class Draft:
             self._add_written((self._known.text,))
         else:
             # First, because a deadline may end this wait, and then `finish` is called again.
-            await self.comparison.take_pages()
+            await self.comparison.update_sources()
             units = list(self._sanitizer.units(self._waiting)) if self._waiting else []
             rest = self._sanitizer.finish()
             if self.lacks_markers:
@@ -174,7 +166,6 @@ class Draft:
             if not self.comparison.degraded:
                 _REMEMBERED[self._make_key()] = _CheckedText(self.text, self.added, self.sources, checked)
         self.comparison.check_early()
-        self.degraded += self.comparison.degraded
         return checked
 
     def _make_key(self) -> Hashable:

@@ -64,11 +64,13 @@ class DraftComparison:
         """What the support model did not read."""
         return self._support.degraded if self._support is not None else ()
 
-    async def take_pages(self) -> None:
+    async def update_sources(self) -> None:
         """Replace the excerpts of sources by the pages that have been read by now. Later checks use the pages."""
         if self._preparing is not None:  # the thread still reads the old sources
             await asyncio.shield(self._preparing)  # a deadline ends the wait, not the preparation
-        before, self.sources = self.sources, self._pages.take_pages() if self._pages else self.sources
+        if self._pages is None:
+            return
+        before, self.sources = self.sources, self._pages.get_sources()
         if before is not self.sources:
             for old, new in zip(before, self.sources, strict=True):
                 if old is not new:
@@ -100,7 +102,7 @@ class DraftComparison:
         """Wait for the pages that the finished text cites."""
         if self._pages is not None:
             await self._pages.finish(_list_cited_numbers(text))
-            await self.take_pages()
+            await self.update_sources()
 
     async def check(self, text: str, added: Collection[int]) -> CheckedAnswer:
         """Check a finished text. `added` are the offsets of the markers that the platform added."""
@@ -136,9 +138,9 @@ class DraftComparison:
         """Check the text by its words. Verdicts that the support model has given so far replace verdicts of the words."""
         if self._preparing is None:
             return self.checker.check(text, added)
-        await self.take_pages()
+        await self.update_sources()
         if self._pages is not None:
-            await self._pages.store_taken()
+            await self._pages.store(self.sources)
         if self._support is not None:
             await self._support.settle()  # nothing else may use the checker while the thread does
         return await asyncio.to_thread(self.checker.check, text, added)

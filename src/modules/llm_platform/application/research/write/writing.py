@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.application.research.check.judge_task import NOTHING_KNOWN, judge_citations
+from modules.llm_platform.application.research.check.judge_task import NOTHING_KNOWN, JudgedCitations, judge_citations
 from modules.llm_platform.application.research.find.found import Found, Writers
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.write.draft import Draft
@@ -21,6 +21,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisRes
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
 from modules.llm_platform.domain.extractive.question import read_question_as_written
 from modules.llm_platform.domain.extractive.rendering import render_closest
@@ -46,84 +47,121 @@ REPETITION = "repetition"
 UNFINISHED = frozenset({CUT, REPETITION})  # the reader is told that such a text is cut off, and it is not stored
 
 
-async def write_and_check(run: Run, found: Found, writers: Writers) -> Draft:
-    """Write the answer from what the run found, check its citations, and return the finished draft."""
+@dataclass(frozen=True, slots=True)
+class WrittenText:
+    """A text that a writer has finished, before its citations are checked.
+
+    - `synthesis` is the text as its writer returned it, with the costs of the writers so far.
+    - `failures` say why the text is cut off, or why the fallback wrote it.
+    - `has_fallen_back` is True if the writer failed, so that the fallback wrote the text.
+    """
+
+    synthesis: Synthesis
+    failures: tuple[Degraded, ...] = ()
+    has_fallen_back: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenAnswer:
+    """A finished answer.
+
+    - `text` is sanitised, with messages below it about what it lacks.
+    - `synthesis` is the text as its writer returned it.
+    - `sources` are the sources that the text was checked against, some with pages that were read while it was written.
+    - `checked` has the citations with their final verdicts.
+    - `spent` counts the writers and the judge.
+    - `degraded` says what failed, besides `synthesis.degraded`.
+    """
+
+    text: str
+    synthesis: Synthesis
+    sources: tuple[Source, ...]
+    checked: CheckedAnswer
+    spent: Spending
+    degraded: tuple[Degraded, ...]
+
+
+async def write_and_check(run: Run, found: Found, writers: Writers) -> WrittenAnswer:
+    """Write the answer from what the run found, and check its citations."""
     async with Draft(run, found, writers) as draft:
-        await write(draft)
-        await check(draft)
-    return draft
+        return await check(draft, await write(draft))
 
 
-async def write(draft: Draft) -> None:
-    """Let the writer write the text. If the writer fails, is late or writes nothing, the fallback writes.
-
-    If the writer is late, its finished sentences are kept. The fallback writes only if there are none.
-    """
-    draft.synthesis = await _write_in_time(draft)
-    draft.spent += draft.synthesis.spent
-
-
-async def check(draft: Draft) -> None:
+async def check(draft: Draft, written: WrittenText) -> WrittenAnswer:
     """Check the citations, add messages below the text about what it lacks, and let the judge verify the citations."""
-    text, synthesis = draft.text, draft.synthesis
-    is_fallback = _is_by_fallback(draft)
-    by_model = draft.lacks_markers and not is_fallback
+    text, synthesis = draft.text, written.synthesis
+    has_quotes_only = _has_quotes_only(draft.writers, synthesis)
+    by_model = draft.lacks_markers and not has_quotes_only
     await draft.comparison.wait_for_pages(text)
-    draft.checked = await draft.check_citations()
+    checked = await draft.check_citations()
+    unread = draft.comparison.degraded
     if not synthesis.answered:  # the first sentence only says that the sources do not answer
-        draft.checked = replace(draft.checked, uncited=draft.checked.uncited[1:])
+        checked = replace(checked, uncited=checked.uncited[1:])
     if not synthesis.answered and not render_markers(text):
-        await _add_closest_passages(draft)
-    for message in _list_messages(draft, is_fallback=is_fallback, by_model=by_model):
+        checked = replace(checked, cited=await _add_closest_passages(draft, synthesis))
+    for message in _list_messages(draft, written, checked, has_quotes_only=has_quotes_only, by_model=by_model):
         draft.add(f"\n\n{message}")
-    draft.degraded += tuple(_list_notes(synthesis, draft.checked, by_model=by_model))
-    await _judge(draft, text, is_fallback=is_fallback)
+    if has_quotes_only:
+        judged = await _end_early_judging(draft, checked.citations)
+    else:
+        judged = await _judge(draft, text, checked.citations)
+    notes = _list_notes(synthesis, checked, by_model=by_model)
+    return WrittenAnswer(
+        text=draft.text,
+        synthesis=synthesis,
+        sources=draft.sources,
+        checked=replace(checked, citations=judged.citations),
+        spent=synthesis.spent + judged.spent,
+        degraded=(*written.failures, *unread, *notes, *judged.degraded),
+    )
 
 
-def _is_by_fallback(draft: Draft) -> bool:
+def _has_quotes_only(writers: Writers, synthesis: Synthesis) -> bool:
     """Return whether the text is quotes of the fallback. A writer with a small model may quote rows without a failure."""
-    writers = draft.writers
-    return writers.writer is not writers.fallback and draft.synthesis.synthesizer == writers.fallback.name
+    return writers.writer is not writers.fallback and synthesis.synthesizer == writers.fallback.name
 
 
-async def _judge(draft: Draft, text: str, *, is_fallback: bool) -> None:
-    """Let the judge verify the citations: the only thing a streaming client still waits for.
-
-    A text of the fallback is not judged. Calls about the discarded text of the writer still count.
-    """
-    if draft.writers.judge_task is None:
-        return
+async def _end_early_judging(draft: Draft, citations: tuple[Citation, ...]) -> JudgedCitations:
+    """Return the citations of quotes, which are not judged. Calls about the discarded text of the writer still count."""
     early = draft.comparison.early
+    if early is None:
+        return JudgedCitations(citations)
+    await early.aclose()
+    return JudgedCitations(citations, early.spent, early.degraded)
+
+
+async def _judge(draft: Draft, text: str, citations: tuple[Citation, ...]) -> JudgedCitations:
+    """Let the judge verify the citations: the only thing a streaming client still waits for."""
+    if draft.writers.judge_task is None:
+        return JudgedCitations(citations)
+    run, early = draft.run, draft.comparison.early
     if early is not None:
-        await (early.aclose() if is_fallback else early.finish())
-        draft.spent, draft.degraded = draft.spent + early.spent, draft.degraded + early.degraded
-    if is_fallback:
-        return
-    run = draft.run
+        await early.finish()
 
     def emit_checked(citations: tuple[Citation, ...], pending: int) -> None:
         run.emit(events.Verified(request_id=run.request_id, citations=citations, pending=pending))
 
     known = early.verdicts if early else NOTHING_KNOWN
-    verified = await judge_citations(draft.writers.judge_task, text, draft.checked.citations, emit_checked, known)
+    judged = await judge_citations(draft.writers.judge_task, text, citations, emit_checked, known)
+    if early is not None:
+        judged = replace(judged, spent=early.spent + judged.spent, degraded=early.degraded + judged.degraded)
     # The support model only replaces a judge that failed. If it also completed missing verdicts, each answer would wait 30 ms.
-    has_failed = verified.has_failed or bool(early and early.degraded)
-    citations = verified.citations
-    if has_failed:
-        citations = await draft.comparison.read_unjudged(draft.text, draft.added, citations)
-        draft.degraded += draft.comparison.degraded
-    if citations != verified.citations:
-        emit_checked(citations, 0)
-    draft.checked = replace(draft.checked, citations=citations)
-    draft.spent, draft.degraded = draft.spent + verified.spent, draft.degraded + verified.degraded
+    if not (judged.has_failed or (early is not None and early.degraded)):
+        return judged
+    read = await draft.comparison.read_unjudged(draft.text, draft.added, judged.citations)
+    if read != judged.citations:
+        emit_checked(read, 0)
+    return replace(judged, citations=read, degraded=draft.comparison.degraded + judged.degraded)
 
 
-def _list_messages(draft: Draft, *, is_fallback: bool, by_model: bool) -> Iterator[str]:
+def _list_messages(
+    draft: Draft, written: WrittenText, checked: CheckedAnswer, *, has_quotes_only: bool, by_model: bool
+) -> Iterator[str]:
     """Yield the messages that tell the reader what the text lacks."""
     messages = get_messages(draft.run.language)
-    synthesis, checked = draft.synthesis, draft.checked
-    if is_fallback and draft.has_fallen_back and synthesis.answered:
-        is_model_refused = any(entry.component == DailyBudgetError.component for entry in draft.degraded)
+    synthesis = written.synthesis
+    if has_quotes_only and written.has_fallen_back and synthesis.answered:
+        is_model_refused = any(entry.component == DailyBudgetError.component for entry in written.failures)
         yield messages.quotes_only if is_model_refused else messages.model_failed
     if by_model and checked.uncited_sentences and not checked.is_cited_by_author:
         yield messages.cited_nothing
@@ -147,13 +185,12 @@ def _list_notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool)
         yield Degraded(component=synthesis.synthesizer, reason=reason)
 
 
-async def _add_closest_passages(draft: Draft) -> None:
-    """Add the quotes that are closest to the question, which the sources do not answer, and count their sources as cited."""
-    closest = draft.synthesis.closest or await asyncio.to_thread(_render_closest_passages, draft)
+async def _add_closest_passages(draft: Draft, synthesis: Synthesis) -> frozenset[int]:
+    """Add the quotes that are closest to a question without an answer, and return the numbers of the sources they cite."""
+    closest = synthesis.closest or await asyncio.to_thread(_render_closest_passages, draft)
     draft.add(closest and f"\n\n{closest}")
     named = {number for _, _, number in render_markers(closest)}
-    numbers = frozenset(source.index for source in draft.found.sources)
-    draft.checked = replace(draft.checked, cited=numbers & named)
+    return frozenset(source.index for source in draft.found.sources) & named
 
 
 def _render_closest_passages(draft: Draft) -> str:
@@ -164,8 +201,11 @@ def _render_closest_passages(draft: Draft) -> str:
 
 
 @stage("write")
-async def _write_in_time(draft: Draft) -> Synthesis:
-    """Return the text of the writer, or its finished sentences at the deadline, or the text of the fallback."""
+async def write(draft: Draft) -> WrittenText:
+    """Let the writer write the text. If the writer fails, is late or writes nothing, the fallback writes.
+
+    If the writer is late, its finished sentences are kept. The fallback writes only if there are none.
+    """
     try:
         async with deadline_at(draft.run.deadline):
             synthesis = await _stream(draft, draft.writers.writer)
@@ -174,23 +214,21 @@ async def _write_in_time(draft: Draft) -> Synthesis:
     except AppException as error:
         return await _end_failed_text(draft, error)
     if draft.text.strip():
-        return synthesis
-    draft.degraded += (*synthesis.degraded, Degraded(component=synthesis.synthesizer, reason=EMPTY_TEXT))
-    return await _fall_back(draft, "empty", synthesis.spent)
+        return WrittenText(synthesis)
+    failures = (*synthesis.degraded, Degraded(component=synthesis.synthesizer, reason=EMPTY_TEXT))
+    return await _fall_back(draft, "empty", failures, synthesis.spent)
 
 
-async def _end_late_text(draft: Draft) -> Synthesis:
+async def _end_late_text(draft: Draft) -> WrittenText:
     """Return the finished sentences of a late writer. If there are none, the fallback writes."""
     writers, name = draft.writers, draft.writers.writer.name
     spent = Spending.of_unfinished_call(is_free=writers.writer.is_free) if writers.counts_late_text else NOTHING_SPENT
     if cut := await _keep_sentences(draft, spent):
-        draft.degraded += (Degraded(component=name, reason=CUT_LATE),)
-        return cut
-    draft.degraded += (Degraded(component=name, reason=LATE),)
-    return await _fall_back(draft, "deadline", spent)
+        return WrittenText(cut, (Degraded(component=name, reason=CUT_LATE),))
+    return await _fall_back(draft, "deadline", (Degraded(component=name, reason=LATE),), spent)
 
 
-async def _end_failed_text(draft: Draft, error: AppException) -> Synthesis:
+async def _end_failed_text(draft: Draft, error: AppException) -> WrittenText:
     """Return the finished sentences of a writer whose service stopped sending. After other errors, the fallback writes.
 
     Raises the error if the fallback itself failed.
@@ -198,12 +236,10 @@ async def _end_failed_text(draft: Draft, error: AppException) -> Synthesis:
     writers, name = draft.writers, draft.writers.writer.name
     spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
     if isinstance(error, LLMTimeoutError) and (cut := await _keep_sentences(draft, spent)):
-        draft.degraded += (Degraded(component=name, reason=CUT_BROKEN.format(message=error.message)),)
-        return cut
+        return WrittenText(cut, (Degraded(component=name, reason=CUT_BROKEN.format(message=error.message)),))
     if writers.writer is writers.fallback:
         raise error
-    draft.degraded += (Degraded.of(name, error),)
-    return await _fall_back(draft, f"{name}: {error.code}", spent)
+    return await _fall_back(draft, f"{name}: {error.code}", (Degraded.of(name, error),), spent)
 
 
 async def _keep_sentences(draft: Draft, spent: Spending) -> Synthesis | None:
@@ -217,18 +253,18 @@ async def _keep_sentences(draft: Draft, spent: Spending) -> Synthesis | None:
     return Synthesis(text=draft.text, synthesizer=writers.writer.name, finish_reason=CUT, spent=spent)
 
 
-async def _fall_back(draft: Draft, reason: str, spent: Spending) -> Synthesis:
-    """Return the text of the fallback. `spent` is the cost of the writer before it."""
-    draft.has_fallen_back = True
+async def _fall_back(draft: Draft, reason: str, failures: tuple[Degraded, ...], spent: Spending) -> WrittenText:
+    """Return the text of the fallback. `failures` and `spent` belong to the writer before it."""
     draft.reset(reason)
     synthesis = await _stream(draft, draft.writers.fallback)
-    return synthesis.model_copy(update={"spent": spent + synthesis.spent})
+    whole = synthesis.model_copy(update={"spent": spent + synthesis.spent})
+    return WrittenText(whole, failures, has_fallen_back=True)
 
 
 async def _stream(draft: Draft, writer: ISynthesizer) -> Synthesis:
     """Feed the draft with the stream of the writer."""
     synthesis: Synthesis | None = None
-    draft.lacks_markers = writer is not draft.writers.fallback or draft.writers.completes_fallback
+    draft.expect_text_of(writer)
     async with aclosing(_describe_text(draft).stream_with(writer)) as stream:  # type: ignore[type-var]  # an async generator
         async for part in stream:
             if isinstance(part, SynthesisToken):
