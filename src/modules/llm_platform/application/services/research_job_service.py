@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -142,17 +143,22 @@ class ResearchJobService:
         request = await self._add_turns(request, owner)  # stored turns may expire while the run waits
         if webhook is not None:
             await self._webhooks.check(webhook)
-        return await self._enqueue(
-            request, owner, api, client_request or {}, webhook=webhook, research_id=research_id, thread_id=thread_id
+        job = replace(
+            _make_job(request, owner, research_id),
+            webhook=webhook,
+            thread_id=thread_id,
+            api=api,
+            client_request=client_request or {},
         )
+        return await self._enqueue(job, may_exist=research_id is not None)
 
     async def submit_crawl(self, crawl: SiteCrawlRequest, *, api: str, owner: str = "") -> dtos.ResearchJobDetail:
         """Queue a crawl durably. It is a run whose sources are the pages of the site, and which writes no answer.
 
         Raises BackgroundError, ResearchQueueFullError, StoreError.
         """
-        request = ResearchRequest(query=crawl.url[:MAX_QUERY_CHARS])
-        return await self._enqueue(request, owner, api, {dtos.CRAWL: crawl.model_dump(mode="json")})
+        job = _make_job(ResearchRequest(query=crawl.url[:MAX_QUERY_CHARS]), owner)
+        return await self._enqueue(replace(job, api=api, client_request={dtos.CRAWL: crawl.model_dump(mode="json")}))
 
     async def submit_watched(
         self, request: ResearchRequest, pages: WatchedPages, *, research_id: str, owner: str = ""
@@ -163,7 +169,8 @@ class ResearchJobService:
         """
         self._research.check(request)
         sent = {dtos.WATCH: pages.model_dump(mode="json")}
-        return await self._enqueue(request, owner, dtos.WATCH, sent, research_id=research_id)
+        job = replace(_make_job(request, owner, research_id), api=dtos.WATCH, client_request=sent)
+        return await self._enqueue(job, may_exist=True)
 
     async def submit_verification(
         self, request: VerificationRequest, *, webhook: str | None = None, owner: str = ""
@@ -174,9 +181,10 @@ class ResearchJobService:
         """
         if webhook is not None and self._webhooks is not None:
             await self._webhooks.check(webhook)
-        title = ResearchRequest(query=VERIFICATION_TITLE)
         sent = {dtos.VERIFY: request.model_dump(mode="json", include=set(VerificationRequest.model_fields))}
-        return make_verification_job(await self._enqueue(title, owner, dtos.VERIFY, sent, webhook=webhook))
+        job = _make_job(ResearchRequest(query=VERIFICATION_TITLE), owner)
+        job = replace(job, webhook=webhook, api=dtos.VERIFY, client_request=sent)
+        return make_verification_job(await self._enqueue(job))
 
     async def check_webhook(self, url: str) -> None:
         """Raise BackgroundError or WebhookError if no webhook can be sent to the address."""
@@ -207,37 +215,17 @@ class ResearchJobService:
         """Return the stored texts of the sources; empty until they are stored. Raises ResearchNotFoundError."""
         return await self._find_store(research_id).sources(owner, research_id) or StoredSources(sources=())
 
-    async def _enqueue(
-        self,
-        request: ResearchRequest,
-        owner: str,
-        api: str,
-        client_request: Mapping[str, Any],
-        *,
-        webhook: str | None = None,
-        research_id: str | None = None,
-        thread_id: str | None = None,
-    ) -> dtos.ResearchJobDetail:
+    async def _enqueue(self, job: dtos.NewResearchJob, *, may_exist: bool = False) -> dtos.ResearchJobDetail:
+        """Queue a run, and return it. With `may_exist`, its id may belong to an earlier run, which is returned then."""
         if self._store is None or self._worker is None:
             raise exceptions.BackgroundError(NO_STORE)
-        job = dtos.NewResearchJob(
-            id=research_id or new_request_id(),
-            request=_strip_request(request),
-            owner=owner,
-            label=api_key_label(),
-            webhook=webhook,
-            traceparent=current_trace_headers().get("traceparent", ""),
-            thread_id=thread_id,
-            api=api,
-            client_request=client_request,
-        )
         queued = await self._store.add(job, MAX_QUEUED)
         if queued is None:
             raise exceptions.ResearchQueueFullError
         self._worker.start()
         self._worker.wake()
-        if research_id is not None:  # the id may belong to an earlier run, with another request
-            return await self.get(research_id, owner=owner)
+        if may_exist:
+            return await self.get(job.id, owner=job.owner)
         return dtos.ResearchJobDetail.model_validate(
             {**dict(queued), "request": job.request, "client_request": dict(job.client_request)}
         )
@@ -483,6 +471,17 @@ def _require_found(result: Stored | None) -> Stored:
     if not result:
         raise exceptions.ResearchNotFoundError
     return result
+
+
+def _make_job(request: ResearchRequest, owner: str, research_id: str | None = None) -> dtos.NewResearchJob:
+    """Return a run of the current caller and trace, with a new id unless the caller has chosen one."""
+    return dtos.NewResearchJob(
+        id=research_id or new_request_id(),
+        request=_strip_request(request),
+        owner=owner,
+        label=api_key_label(),
+        traceparent=current_trace_headers().get("traceparent", ""),
+    )
 
 
 def _strip_request(request: ResearchRequest) -> ResearchRequest:
