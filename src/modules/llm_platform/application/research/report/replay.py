@@ -1,7 +1,7 @@
 """Replay a stored report event for event, without a network (docs/reference/http.md)."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeVar, assert_never
+from typing import Final, NamedTuple, TypeVar, assert_never
 
 from pydantic import BaseModel
 
@@ -12,7 +12,7 @@ from modules.llm_platform.application.research.report.sources import MAX_SOURCE_
 from modules.llm_platform.application.research.response import select_related_questions
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.model_verdicts import are_within_limits
-from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.request_dtos import MAX_PLAN_QUESTIONS, ResearchRequest
@@ -148,40 +148,58 @@ def _make_answer(
     request: ResearchRequest,
     language: str,
 ) -> ResearchResponse:
-    cited = frozenset(source.index for source in replayed.sources)
-    meta, citations = replayed.metadata, replayed.citations
-    uncited, uncited_sentences = meta.uncited[:MAX_UNCITED], meta.uncited_sentences
-    if (
-        text != replayed.synthesis
-        or not _are_valid(citations, text, sources)
-        or not all(0 <= span.start <= span.end <= len(text) for span in uncited)
-        or not are_within_limits(citations, text, language)
-    ):
-        checked = CitationChecker(sources, language).check(text)
-        cited, citations = checked.cited, checked.citations
-        uncited = tuple(TextSpan(start=start, end=end) for start, end in checked.uncited)
-        uncited_sentences = len(uncited)
-    checked_metadata = {
-        "plan": _list_questions(meta.plan, request),
-        "open_questions": _list_questions(meta.open_questions, request),
-        "files": (),
-        "related_questions": select_related_questions(meta.related_questions, language, (request.query,)),
-        "uncited": uncited,
-        "uncited_sentences": uncited_sentences,
-        "providers": tuple(name[:MAX_LABEL_CHARS] for name in meta.providers[:MAX_NOTES]),
-    }
+    checked = _check_citations(replayed, text, sources, language)
+    metadata = _sanitize_metadata(replayed.metadata, request, language)
+    uncited = {"uncited": checked.uncited, "uncited_sentences": checked.uncited_sentences}
     return replayed.model_copy(
         update={
             "query": request.query,
             "depth": "report",
             "synthesis": text,
             "output": None,  # made for each request
-            "sources": tuple(SourceRef.of(source) for source in sources if source.index in cited),
-            "citations": citations,
+            "sources": tuple(SourceRef.of(source) for source in sources if source.index in checked.cited),
+            "citations": checked.citations,
             "evidence": _sanitize_rows(replayed.evidence),
             "raw_results": None if replayed.raw_results is None else _read_raw_results(replayed.raw_results),
             "degraded": tuple(map(_shorten, replayed.degraded[:MAX_NOTES])),
-            "metadata": _shorten(meta).model_copy(update=checked_metadata),
+            "metadata": metadata.model_copy(update=uncited),
+        }
+    )
+
+
+class _Checked(NamedTuple):
+    """The citations of a replayed text, the numbers of the cited sources, and the sentences without a citation."""
+
+    citations: tuple[Citation, ...]
+    cited: frozenset[int]
+    uncited: tuple[TextSpan, ...]
+    uncited_sentences: int
+
+
+def _check_citations(replayed: ResearchResponse, text: str, sources: tuple[Source, ...], language: str) -> _Checked:
+    """Return the stored citations. If they do not fit the text and the sources, verify the text again."""
+    citations, uncited = replayed.citations, replayed.metadata.uncited[:MAX_UNCITED]
+    if (
+        text == replayed.synthesis
+        and _are_valid(citations, text, sources)
+        and all(0 <= span.start <= span.end <= len(text) for span in uncited)
+        and are_within_limits(citations, text, language)
+    ):
+        cited = frozenset(source.index for source in replayed.sources)
+        return _Checked(citations, cited, uncited, replayed.metadata.uncited_sentences)
+    checked = CitationChecker(sources, language).check(text)
+    spans = tuple(TextSpan(start=start, end=end) for start, end in checked.uncited)
+    return _Checked(checked.citations, checked.cited, spans, len(spans))
+
+
+def _sanitize_metadata(metadata: ResearchMetadata, request: ResearchRequest, language: str) -> ResearchMetadata:
+    return _shorten(metadata).model_copy(
+        update={
+            "plan": _list_questions(metadata.plan, request),
+            "open_questions": _list_questions(metadata.open_questions, request),
+            "files": (),
+            "related_questions": select_related_questions(metadata.related_questions, language, (request.query,)),
+            "providers": tuple(name[:MAX_LABEL_CHARS] for name in metadata.providers[:MAX_NOTES]),
         }
     )
 

@@ -5,7 +5,7 @@ page cannot guess. Text that imitates our own marks (numbers in brackets, chat r
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
@@ -119,41 +119,74 @@ def build_prompt(
     `sources_tokens`: the passages that match the questions stay. If it is None, the beginnings of the sources stay. `chosen` are
     the passages of the sources, if they have been chosen.
     """
-    sources, written = request.sources, neutralise(request.context or "")
+    frame = _write_frame(request)
+    max_tokens = min(request.max_tokens, context_tokens // 2)
+    room = context_tokens - max_tokens - frame.count_tokens()
+    left = 0 if sources_tokens is None else room - sources_tokens
+    context = cut_middle(frame.context, max(left, int(room * CONTEXT_SHARE)))
+    context_lines = [frame.context_fence, context, frame.context_fence] if context else []
+    room -= count_tokens("".join(context_lines))
+    packed = _fit_sources(request, max(MIN_SOURCES_TOKENS, room), sources_tokens, chosen)
+    # A title without a text tempts small models to cite it for something that they made up.
+    blocks = [
+        f"{frame.headers[source.index]}\n{neutralise(source.text)}" for source in packed.sources if source.text.strip()
+    ]
+    user_lines = [frame.fence, *blocks, *frame.found, frame.fence, *context_lines, frame.closing]
+    messages = (
+        ChatMessage(role="system", content=frame.rules),
+        ChatMessage(role="user", content="\n\n".join(user_lines)),
+    )
+    is_context_cut = context != frame.context or MIDDLE_CUT in frame.context
+    return Prompt(messages, max_tokens, packed.truncated_tokens, is_context_cut=is_context_cut)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The parts of a prompt around the texts of the sources.
+
+    - `headers` map the numbers of the sources to the lines above their texts.
+    - `found` is empty, or one block with the quotes of the ledger.
+    - `context` is what the reader wrote beyond the question. Unlike the other parts, it may be cut.
+    """
+
+    rules: str
+    fence: str
+    headers: Mapping[int, str]
+    found: Sequence[str]
+    closing: str
+    context: str
+    context_fence: str
+
+    def count_tokens(self) -> int:
+        """Return the number of tokens of all parts except the context."""
+        parts = (self.rules, self.fence, self.fence, self.closing, *self.found, *self.headers.values())
+        return RESERVED_TOKENS + sum(map(count_tokens, parts))
+
+
+def _write_frame(request: SynthesisRequest) -> _Frame:
+    context = neutralise(request.context or "")
     fence = fence_line(
         request.question,
         *request.questions,
-        *filter(None, [written]),
-        *(text for source in sources for text in (source.url, source.text)),
+        *filter(None, [context]),
+        *(text for source in request.sources for text in (source.url, source.text)),
     )
-    context_fence = fence_line(fence, written)
+    context_fence = fence_line(fence, context)
     rules = (_REPORT_RULES if request.questions else _ANSWER_RULES).format(
         no_answer=NO_ANSWER,
         fence=fence,
-        context_rule=_CONTEXT_RULE.format(fence=context_fence) if written else "",
+        context_rule=_CONTEXT_RULE.format(fence=context_fence) if context else "",
         language=f"{get_language_name(request.language)} ({request.language})",
     )
-    headers = {source.index: _write_source_header(source) for source in sources}
     found = _quote_ledger(request)
-    closing = f"{_FOUND_REMINDER if found else ''}{_write_closing(request)}"
-    max_tokens = min(request.max_tokens, context_tokens // 2)
-    fixed_tokens = RESERVED_TOKENS + sum(map(count_tokens, (rules, fence, fence, closing, *found, *headers.values())))
-    room = context_tokens - max_tokens - fixed_tokens
-    left = 0 if sources_tokens is None else room - sources_tokens
-    context = cut_middle(written, max(left, int(room * CONTEXT_SHARE)))
-    fixed_tokens += count_tokens(f"{context_fence}{context}{context_fence}") if context else 0
-    budget = max(MIN_SOURCES_TOKENS, context_tokens - max_tokens - fixed_tokens)
-    packed = _fit_sources(request, budget, sources_tokens, chosen)
-    # A title without a text tempts small models to cite it for something that they made up.
-    told = [source for source in packed.sources if source.text.strip()]
-    blocks = [f"{headers[source.index]}\n{neutralise(source.text)}" for source in told]
-    wrote = [context_fence, context, context_fence] if context else []
-    messages = (
-        ChatMessage(role="system", content=rules),
-        ChatMessage(role="user", content="\n\n".join([fence, *blocks, *found, fence, *wrote, closing])),
-    )
-    return Prompt(
-        messages, max_tokens, packed.truncated_tokens, is_context_cut=context != written or MIDDLE_CUT in written
+    return _Frame(
+        rules=rules,
+        fence=fence,
+        headers={source.index: _write_source_header(source) for source in request.sources},
+        found=found,
+        closing=f"{_FOUND_REMINDER if found else ''}{_write_closing(request)}",
+        context=context,
+        context_fence=context_fence,
     )
 
 
