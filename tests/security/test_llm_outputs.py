@@ -13,8 +13,8 @@ from tests.support.cases import for_each
 from tests.support.written_answers import write_answer
 
 from modules.llm_platform.application.research.check.judge import parse_verdicts
-from modules.llm_platform.application.research.report.planner import plan_sub_questions
-from modules.llm_platform.application.research.report.queries import plan_search_queries
+from modules.llm_platform.application.research.report.planner import SubQuestionTask, plan_sub_questions
+from modules.llm_platform.application.research.report.queries import QueryTask, plan_search_queries
 from modules.llm_platform.application.research.report.rank import parse_ranking, rank, rank_summaries
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.application.research.report.summarize import summarize
@@ -107,10 +107,11 @@ async def test_plans_and_queries(case: Case) -> None:
     told: list[str] = []
     llm = FakeLLM([_raw(case)])
     if case["stage"] == "plan":
-        found = (await plan_sub_questions(question, "en", llm, ReportOptions(), emit=told.append)).questions
+        task = SubQuestionTask(question, "en", ReportOptions().sub_questions)
+        found = (await plan_sub_questions(task, llm, emit=told.append)).questions
     else:
         found = (
-            await plan_search_queries(question, question, ("ru", "en"), MAX_QUESTIONS, llm, emit=told.append)
+            await plan_search_queries(QueryTask(question, question, ("ru", "en"), MAX_QUESTIONS), llm, emit=told.append)
         ).queries
     assert tuple(told) == found
     expect = case["expect"]

@@ -83,15 +83,19 @@ async def _plans() -> list[Messages]:
 async def _sub_questions() -> list[Messages]:
     llm = FakeLLM()
     for language in ("en", "ru"):
-        await planner.plan_sub_questions(QUESTION, language, llm, ReportOptions(), emit=lambda _: None)
-    await planner.plan_sub_questions(QUESTION, "en", llm, ReportOptions(), other_than=(DIRECTION,), emit=lambda _: None)
+        await planner.plan_sub_questions(
+            planner.SubQuestionTask(QUESTION, language, ReportOptions().sub_questions), llm, emit=lambda _: None
+        )
+    rejecting = planner.SubQuestionTask(QUESTION, "en", ReportOptions().sub_questions, other_than=(DIRECTION,))
+    await planner.plan_sub_questions(rejecting, llm, emit=lambda _: None)
     return [request.messages for request in llm.requests]
 
 
 async def _queries() -> list[Messages]:
     llm = FakeLLM()
     for languages, per_language in ((("en",), 1), (("ru", "en"), 2)):
-        await queries.plan_search_queries(QUESTION, DIRECTION, languages, per_language, llm, emit=lambda _: None)
+        task = queries.QueryTask(QUESTION, DIRECTION, languages, per_language)
+        await queries.plan_search_queries(task, llm, emit=lambda _: None)
     return [request.messages for request in llm.requests]
 
 

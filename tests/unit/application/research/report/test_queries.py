@@ -13,6 +13,7 @@ from tests.support.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.report.queries import (
     Queries,
+    QueryTask,
     choose_query_languages,
     plan_search_queries,
 )
@@ -34,7 +35,9 @@ async def made(
 ) -> Queries:
     """Return the queries, and check that the events contain the same queries."""
     emitted: list[str] = []
-    queries = await plan_search_queries(question, sub_question, languages, per_language, llm, emit=emitted.append)
+    queries = await plan_search_queries(
+        QueryTask(question, sub_question, languages, per_language), llm, emit=emitted.append
+    )
     assert tuple(emitted) == queries.queries
     return queries
 
@@ -157,7 +160,7 @@ async def test_query_is_emitted_when_its_line_is_complete() -> None:
     emitted = asyncio.Event()
     llm = FakeLLM([f"ЗАПРОС: {RUSSIAN}\nЗАПРОС: {ENGLISH}"], chunk_chars=40, chunk_delay_s=0.05)
     task = asyncio.create_task(
-        plan_search_queries(QUESTION, SUB_QUESTION, ("ru", "en"), 1, llm, emit=lambda _: emitted.set())
+        plan_search_queries(QueryTask(QUESTION, SUB_QUESTION, ("ru", "en"), 1), llm, emit=lambda _: emitted.set())
     )
     await asyncio.wait_for(emitted.wait(), 60)
     assert not task.done()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from tests.support.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.find.plan import Plan
 from modules.llm_platform.application.research.model_output.lists import LIST_SCHEMA
-from modules.llm_platform.application.research.report.planner import plan_sub_questions
+from modules.llm_platform.application.research.report.planner import SubQuestionTask, plan_sub_questions
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.exceptions import LLMBlockedError, LLMConnectionError, LLMProviderException
@@ -28,10 +29,16 @@ THREE = ("How does a solar sail work?", "Who builds solar sails?", "What limits 
 SEED_LINES = "\n".join(f"ПОДЗАПРОС: {line}" for line in THREE)
 
 
-async def made(llm: FakeLLM | None, question: str = QUESTION, language: str = "en", **wishes: object) -> Plan:
+LIMIT = ReportOptions().sub_questions
+
+
+async def made(
+    llm: FakeLLM | None, question: str = QUESTION, language: str = "en", other_than: Sequence[str] = ()
+) -> Plan:
     """Return the plan, and check that the events contain the same plan."""
     told: list[str] = []
-    plan = await plan_sub_questions(question, language, llm, ReportOptions(), emit=told.append, **wishes)  # type: ignore[arg-type]
+    task = SubQuestionTask(question, language, LIMIT, other_than)
+    plan = await plan_sub_questions(task, llm, emit=told.append)
     assert tuple(told) == plan.questions
     return plan
 
@@ -166,7 +173,9 @@ async def test_question_is_emitted_when_it_is_complete(answer: str) -> None:
     """The first sub-question is known long before the model has ended, in lines and in JSON without line breaks."""
     told = asyncio.Event()
     llm = FakeLLM([answer], chunk_chars=30, chunk_delay_s=0.05)
-    task = asyncio.create_task(plan_sub_questions(QUESTION, "en", llm, ReportOptions(), emit=lambda _: told.set()))
+    task = asyncio.create_task(
+        plan_sub_questions(SubQuestionTask(QUESTION, "en", LIMIT), llm, emit=lambda _: told.set())
+    )
     await asyncio.wait_for(told.wait(), 60)
     assert not task.done()
     assert llm.running == 1
@@ -195,7 +204,7 @@ async def test_cancelling_passes_through() -> None:
     """A cancelled plan leaves no call running and makes no fallback."""
     llm = FakeLLM([SEED_LINES], delay_s=60)
     told: list[str] = []
-    task = asyncio.create_task(plan_sub_questions(QUESTION, "en", llm, ReportOptions(), emit=told.append))
+    task = asyncio.create_task(plan_sub_questions(SubQuestionTask(QUESTION, "en", LIMIT), llm, emit=told.append))
     await run_ready_tasks()
     assert llm.running == 1
     task.cancel()
@@ -243,11 +252,10 @@ async def test_endless_repetition_is_no_plan_and_no_load() -> None:
     assert plan.questions == ("sails again", *aspect_questions(QUESTION, "en"))
 
 
-async def test_a_plan_has_as_many_sub_questions_as_the_option_says() -> None:
+async def test_a_plan_has_as_many_sub_questions_as_its_limit_says() -> None:
     """Asked of the model, taken from its answer, and made by rules alike."""
-    options = ReportOptions(sub_questions=2)
     llm = FakeLLM([SEED_LINES])
     for model in (llm, None):
-        plan = await plan_sub_questions(QUESTION, "en", model, options, emit=lambda _: None)
+        plan = await plan_sub_questions(SubQuestionTask(QUESTION, "en", 2), model, emit=lambda _: None)
         assert len(plan.questions) == 2
     assert "up to 2 sub-questions" in llm.requests[0].messages[-1].content

@@ -20,6 +20,7 @@ from modules.llm_platform.application.research.find.search import (
     wrap_earlier_sources,
 )
 from modules.llm_platform.application.research.report.planner import (
+    SubQuestionTask,
     load_plan,
     name_planner,
     plan_sub_questions,
@@ -28,6 +29,7 @@ from modules.llm_platform.application.research.report.planner import (
 from modules.llm_platform.application.research.report.queries import (
     QUERIES_PER_LANGUAGE,
     QUERIES_VERSION,
+    QueryTask,
     choose_query_languages,
     detect_query_language,
     plan_search_queries,
@@ -181,18 +183,16 @@ class Explorer:
 
     async def _plan_sub_questions(self) -> Plan:
         run = self._run
-        question, language, options = run.request.query, run.language, run.options
+        task = SubQuestionTask(run.request.query, run.language, run.options.sub_questions)
         try:
             async with asyncio.timeout_at(run.budget.compute_phase_end("plan")):
-                return await plan_sub_questions(
-                    question, language, run.get_llm("plan"), options, emit=self._start_question
-                )
+                return await plan_sub_questions(task, run.get_llm("plan"), emit=self._start_question)
         except TimeoutError:
             late = Degraded(component="plan", reason=LATE_PLAN)
             begun = tuple(self._state.questions)
             if begun:  # their searches are running
                 return Plan(begun, degraded=(late,))
-            plain = await plan_sub_questions(question, language, None, options, emit=self._start_question)
+            plain = await plan_sub_questions(task, None, emit=self._start_question)
             return replace(plain, degraded=(late,))
 
     def _start_question(self, question: str) -> None:
@@ -219,22 +219,18 @@ class Explorer:
     async def _search_question(self, question: str) -> None:
         run = self._run
         languages, per_language = self._languages, QUERIES_PER_LANGUAGE
+        task = QueryTask(run.request.query, question, languages, per_language)
         key = run.make_stage_key("queries", QUERIES_VERSION, question=question, languages=languages, count=per_language)
         stored = await run.checkpoints.get("search_queries", key, SearchQueries)
         if stored:
             self._expected.add_questions(-1)
             run.add_degraded(*stored.degraded)
-            for query in stored.queries[: len(languages) * per_language]:
-                if is_query(query, (run.request.query, question)):
+            for query in stored.queries[: task.limit]:
+                if is_query(query, task.written):
                     self._start_query(question, query)
             return
         made = await plan_search_queries(
-            run.request.query,
-            question,
-            languages,
-            per_language,
-            run.get_llm("queries"),
-            emit=lambda query: self._start_query(question, query),
+            task, run.get_llm("queries"), emit=lambda query: self._start_query(question, query)
         )
         self._expected.add_questions(-1)
         if run.record_stage("queries", made.degraded):

@@ -1,7 +1,7 @@
 """Make the further rounds of a report: search for what the pages left unanswered, and read the pages that may answer it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research.find.round_queries import (
     MAX_ANSWER_TOKENS,
@@ -28,13 +28,13 @@ from modules.llm_platform.domain.retrieval.ranking import pick_top
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Collected:
     """What a report has collected: all results, the best of them in order, and the pages that were read."""
 
     explored: Exploration
-    best: list[RankedCandidate]
-    pages: list[ReadPage]
+    best: Sequence[RankedCandidate]
+    pages: Sequence[ReadPage]
 
 
 def make_stored_model(run: ReportRun) -> RoundModel | None:
@@ -62,58 +62,60 @@ def has_budget(run: ReportRun) -> bool:
     return not run.tools.llms or run.budget.can_afford("queries", MAX_PROMPT_TOKENS, MAX_ANSWER_TOKENS)
 
 
-async def search_open_questions(
-    run: ReportRun,
-    rounds: FurtherRounds,
-    explorer: Explorer,
-    reader: ReadScheduler,
-    collected: Collected,
-    page_limit: int,
-) -> Collected:
-    """Make the further rounds. Return everything collected, with at most `page_limit` pages, those with quotes first."""
-    if not explorer.searches or not rounds.limits.rounds:
-        return collected
-    query = run.request.query
-    # If the request has a plan, its questions get the rows. The topic above them seldom has an answer of its own.
-    asked = run.request.plan or select_ledger_questions(query, collected.explored.questions, run.language)
-    ledger_questions = asked[:MAX_ROWS]
-    await rounds.fill_ledger(ledger_questions, _list_texts(collected))
-    is_refused = False
-    while queries := await rounds.plan_next_queries((), is_refused=is_refused):
-        explored, is_refused = await explorer.search_further(query, queries)
-        best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
-        collected = Collected(explored, list(best), collected.pages)
+class OpenQuestionSearch:
+    """Makes the further rounds of a report, with the explorer and the reader of its first round."""
+
+    def __init__(self, run: ReportRun, rounds: FurtherRounds, explorer: Explorer, reader: ReadScheduler) -> None:
+        self._run, self._rounds, self._explorer, self._reader = run, rounds, explorer, reader
+
+    async def extend(self, collected: Collected, page_limit: int) -> Collected:
+        """Return everything collected, with at most `page_limit` pages, those with quotes first."""
+        run, rounds = self._run, self._rounds
+        if not self._explorer.searches or not rounds.limits.rounds:
+            return collected
+        query = run.request.query
+        # If the request has a plan, its questions get the rows. The topic above them seldom has an answer of its own.
+        asked = run.request.plan or select_ledger_questions(query, collected.explored.questions, run.language)
+        ledger_questions = asked[:MAX_ROWS]
         await rounds.fill_ledger(ledger_questions, _list_texts(collected))
-        if pages := await _read_quoted(run, reader, rounds, collected):
-            collected.pages += pages
+        is_refused = False
+        while queries := await rounds.plan_next_queries((), is_refused=is_refused):
+            explored, is_refused = await self._explorer.search_further(query, queries)
+            best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
+            collected = Collected(explored, best, collected.pages)
             await rounds.fill_ledger(ledger_questions, _list_texts(collected))
-    collected.pages = _put_quoted_first(rounds, collected.pages)[:page_limit]
-    return collected
+            if pages := await self._read_quoted(collected):
+                collected = replace(collected, pages=[*collected.pages, *pages])
+                await rounds.fill_ledger(ledger_questions, _list_texts(collected))
+        return replace(collected, pages=_put_quoted_first(rounds, collected.pages)[:page_limit])
 
+    async def _read_quoted(self, collected: Collected) -> list[ReadPage]:
+        """Read linked pages and search results that may answer open rows, at most as many as a round may read."""
+        limit = min(self._rounds.limits.pages, self._run.options.pages)
+        if not limit:
+            return []
+        digests = {page.page.sha256 for page in collected.pages}
+        results = {canonical_url(ranked.candidate.item.url): ranked for ranked in collected.best}
+        links = self._rounds.choose_links((page.page for page in collected.pages), results)
+        linked = [PageRequest(link.url, link.text, self._run.request.query) for link in links]
+        requests = [*linked, *self._list_quoted_results(collected, results)[:limit]]
+        pages = await self._reader.collect(requests, limit) if requests else []
+        return [
+            page
+            for page in pages
+            if page.page.sha256 not in digests and (page.request not in linked or self._rounds.admits(page.page))
+        ]
 
-async def _read_quoted(
-    run: ReportRun, reader: ReadScheduler, rounds: FurtherRounds, collected: Collected
-) -> list[ReadPage]:
-    """Read linked pages and search results that may answer open rows, at most as many as a round may read."""
-    limit = min(rounds.limits.pages, run.options.pages)
-    known = {canonical_url(page.request.url) for page in collected.pages}
-    digests = {page.page.sha256 for page in collected.pages}
-    results = {canonical_url(ranked.candidate.item.url): ranked for ranked in collected.best}
-    quoted = map(canonical_url, rounds.list_quoted_addresses())
-    wanted = [results[address] for address in quoted if address in results and address not in known]
-    links = rounds.choose_links((page.page for page in collected.pages), results) if limit else []
-    linked = [PageRequest(link.url, link.text, run.request.query) for link in links]
-    requests = linked + [
-        PageRequest(item.url, item.title, ranked.candidate.question, ranked.score.value)
-        for ranked in wanted[:limit]
-        for item in (ranked.candidate.item,)
-    ]
-    pages = await reader.collect(requests, limit) if requests else []
-    return [
-        page
-        for page in pages
-        if page.page.sha256 not in digests and (page.request not in linked or rounds.admits(page.page))
-    ]
+    def _list_quoted_results(self, collected: Collected, results: Mapping[str, RankedCandidate]) -> list[PageRequest]:
+        """Return the results that rows of the ledger quote and whose pages have not been read. `results` has their addresses."""
+        known = {canonical_url(page.request.url) for page in collected.pages}
+        quoted = map(canonical_url, self._rounds.list_quoted_addresses())
+        unread = [results[address] for address in quoted if address in results and address not in known]
+        return [
+            PageRequest(item.url, item.title, ranked.candidate.question, ranked.score.value)
+            for ranked in unread
+            for item in (ranked.candidate.item,)
+        ]
 
 
 def _put_quoted_first(rounds: FurtherRounds, pages: Sequence[ReadPage]) -> list[ReadPage]:

@@ -16,9 +16,9 @@ from modules.llm_platform.application.research.find.search import SearchResults
 from modules.llm_platform.application.research.report.explore import Explorer
 from modules.llm_platform.application.research.report.further import (
     Collected,
+    OpenQuestionSearch,
     has_budget,
     make_stored_model,
-    search_open_questions,
 )
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_VERSION, rank_summaries
 from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
@@ -101,8 +101,8 @@ async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
     best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
     page_limit = max(FINAL_PAGES, len(given))
     pages = await _read_best_pages(run, reader, best, given, page_limit)
-    collected = Collected(explored, best, pages)
-    collected = await search_open_questions(run, rounds, explorer, reader, collected, page_limit)
+    search = OpenQuestionSearch(run, rounds, explorer, reader)
+    collected = await search.extend(Collected(explored, best, pages), page_limit)
     run.early_finish.close()
     return _make_found(run, reader, rounds, collected)
 

@@ -16,7 +16,7 @@ from modules.llm_platform.application.research.find.plan_prompt import (
 from modules.llm_platform.application.research.model_output.lists import stream_list
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.estimate import estimate_report
-from modules.llm_platform.application.research.report.run import NO_MODEL, ReportOptions, ReportTools
+from modules.llm_platform.application.research.report.run import NO_MODEL, ReportTools
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
@@ -36,33 +36,38 @@ UNUSABLE = "llm_provider: its answer contained no sub-question; the question was
 PARTIAL = "llm_provider: its only sub-question leaves out a part of the question; the question was split without it"
 
 
+@dataclass(frozen=True, slots=True)
+class SubQuestionTask:
+    """The task to plan at most `limit` sub-questions of a question.
+
+    The reader rejected the sub-questions in `other_than`. They are planned again only if there are no others.
+    """
+
+    question: str
+    language: str
+    limit: int
+    other_than: Sequence[str] = ()
+
+
 @stage("plan")
-async def plan_sub_questions(
-    question: str,
-    language: str,
-    llm: ILLMProvider | None,
-    options: ReportOptions,
-    *,
-    other_than: Sequence[str] = (),
-    emit: Callable[[str], None],
-) -> Plan:
-    """Plan at most `options.sub_questions` sub-questions, and emit each as soon as it is known.
+async def plan_sub_questions(task: SubQuestionTask, llm: ILLMProvider | None, *, emit: Callable[[str], None]) -> Plan:
+    """Plan sub-questions, and emit each as soon as it is known.
 
     If the model fails, or plans no sub-question or only one that leaves out a part of the question, the decomposition
-    completes the plan, and `degraded` says why. Sub-questions in `other_than` were rejected by the reader. They are planned
-    again only if there are no others.
+    completes the plan, and `degraded` says why.
     """
-    limit = options.sub_questions
-    selected = QuestionSelector(language, written=(question,), taken=other_than, limit=limit, emit=emit)
-    planned = _ModelPlan()
-    if llm is not None:
-        planned = await _ask_planner(llm, question, language, limit, other_than, selected)
+    selected = _make_selector(task, emit, taken=task.other_than)
+    planned = await _ask_planner(llm, task, selected) if llm is not None else _ModelPlan()
     if not planned.is_complete:
-        selected.add_all(aspect_questions(question, language))
+        selected.add_all(aspect_questions(task.question, task.language))
     if not selected.items:
-        selected = QuestionSelector(language, written=(question,), limit=limit, emit=emit)
-        selected.add_all(aspect_questions(question, language))
+        selected = _make_selector(task, emit)
+        selected.add_all(aspect_questions(task.question, task.language))
     return Plan(tuple(selected.items), planned.spent, planned.degraded)
+
+
+def _make_selector(task: SubQuestionTask, emit: Callable[[str], None], taken: Sequence[str] = ()) -> QuestionSelector:
+    return QuestionSelector(task.language, written=(task.question,), taken=taken, limit=task.limit, emit=emit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +79,19 @@ class _ModelPlan:
     is_complete: bool = False
 
 
-async def _ask_planner(
-    llm: ILLMProvider,
-    question: str,
-    language: str,
-    limit: int,
-    other_than: Sequence[str],
-    selected: QuestionSelector,
-) -> _ModelPlan:
+async def _ask_planner(llm: ILLMProvider, task: SubQuestionTask, selected: QuestionSelector) -> _ModelPlan:
     """Add the sub-questions of the model to `selected`, each as soon as its line is complete."""
     component = f"plan/{llm.name}"
+    question, language = task.question, task.language
     try:
-        request = make_sub_questions_request(question, language, limit, other_than)
+        request = make_sub_questions_request(question, language, task.limit, task.other_than)
         answer = await stream_list(llm, request, selected.add)
     except LLMException as error:
         return _ModelPlan(error.spent, (Degraded.of(component, error),))
     selected.add_all(parse_questions(answer.content, question, language))  # reads lines without the prefix too
     planned = selected.items
     is_complete = len(planned) > 1 or any(
-        other_than or covers_every_part(sub_question, question, language) for sub_question in planned
+        task.other_than or covers_every_part(sub_question, question, language) for sub_question in planned
     )
     if is_complete:
         return _ModelPlan(answer.spent, answer.degraded, is_complete=True)
@@ -141,15 +140,13 @@ class Planner:
         return await checkpoints.get("search_queries", self._make_accepted_key(checkpoints, request), AcceptedPlan)
 
     async def _generate(self, request: PlanRequest, language: str) -> tuple[Plan, tuple[Degraded, ...]]:
-        model, options = self._tools.llms.get("plan"), self._tools.options
-        rejected = request.other_than
+        model = self._tools.llms.get("plan")
+        task = SubQuestionTask(request.query, language, self._tools.options.sub_questions, request.other_than)
         try:
             async with deadline_in(PLAN_TIMEOUT_S):
-                made = await plan_sub_questions(
-                    request.query, language, model, options, other_than=rejected, emit=_ignore
-                )
+                made = await plan_sub_questions(task, model, emit=_ignore)
         except TimeoutError:
-            plain = await plan_sub_questions(request.query, language, None, options, other_than=rejected, emit=_ignore)
+            plain = await plan_sub_questions(task, None, emit=_ignore)
             late = Plan(plain.questions, Spending.of_unfinished_call(is_free=model is None or model.is_free))
             return late, (Degraded(component="plan", reason=LATE_PLAN),)
         return made, made.degraded

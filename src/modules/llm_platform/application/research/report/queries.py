@@ -45,6 +45,33 @@ _VARIETY = "Queries in one language differ in their words and look for different
 
 
 @dataclass(frozen=True, slots=True)
+class QueryTask:
+    """The task to write `per_language` queries for a sub-question in each of `languages`.
+
+    The first language is the language of the question.
+    """
+
+    question: str
+    sub_question: str
+    languages: Sequence[str]
+    per_language: int
+
+    @property
+    def language(self) -> str:
+        return self.languages[0]
+
+    @property
+    def limit(self) -> int:
+        """The number of queries in all languages."""
+        return self.per_language * len(self.languages)
+
+    @property
+    def written(self) -> tuple[str, str]:
+        """The texts that a query may repeat."""
+        return self.question, self.sub_question
+
+
+@dataclass(frozen=True, slots=True)
 class Queries:
     queries: tuple[str, ...]
     degraded: tuple[Degraded, ...] = ()
@@ -72,19 +99,9 @@ def choose_query_languages(question_language: str, configured: Sequence[str]) ->
 
 
 @stage("queries")
-async def plan_search_queries(
-    question: str,
-    sub_question: str,
-    languages: Sequence[str],
-    per_language: int,
-    llm: ILLMProvider | None,
-    *,
-    emit: Callable[[str], None],
-) -> Queries:
-    """Return up to `per_language` queries in each language, and emit each as soon as it is known."""
-    selected = QuestionSelector(
-        languages[0], written=(question, sub_question), limit=per_language * len(languages), emit=emit
-    )
+async def plan_search_queries(task: QueryTask, llm: ILLMProvider | None, *, emit: Callable[[str], None]) -> Queries:
+    """Return the queries, and emit each as soon as it is known."""
+    selected = QuestionSelector(task.language, written=task.written, limit=task.limit, emit=emit)
     degraded: tuple[Degraded, ...] = ()
 
     def take(query: str) -> None:
@@ -93,17 +110,17 @@ async def plan_search_queries(
 
     if llm is not None:
         try:
-            answer = await stream_list(llm, _make_request(question, sub_question, languages, per_language), take)
+            answer = await stream_list(llm, _make_request(task), take)
         except LLMException as error:
             degraded = (Degraded.of(f"queries/{llm.name}", error),)
         else:
             degraded = answer.degraded
-            for query in parse(answer.content, f"{question} {sub_question}", languages[0]):
+            for query in parse(answer.content, " ".join(task.written), task.language):
                 take(query)
             if not selected.items:
                 degraded = (*degraded, Degraded(component=f"queries/{llm.name}", reason=UNUSABLE))
     if not selected.items:
-        return Queries(_make_fallback_queries(question, sub_question, languages, per_language, emit), degraded)
+        return Queries(_make_fallback_queries(task, emit), degraded)
     return Queries(tuple(selected.items), degraded)
 
 
@@ -117,32 +134,29 @@ def parse(text: str, topic: str, language: str) -> list[str]:
     return listed or (plain if any(shares_content_word(line, topic, language) for line in plain) else [])
 
 
-def _make_request(question: str, sub_question: str, languages: Sequence[str], per_language: int) -> LLMRequest:
+def _make_request(task: QueryTask) -> LLMRequest:
     prompt = PROMPT.format(
-        count=per_language * len(languages),
-        shares=", then ".join(f"{per_language} in {get_language_name(tag)}" for tag in languages),
-        mark=QUERY_MARKS.get(languages[0].partition("-")[0], QUERY_MARK),
-        variety=_VARIETY if per_language > 1 else "",
-        question=one_line(question),
-        topic=one_line(sub_question),
+        count=task.limit,
+        shares=", then ".join(f"{task.per_language} in {get_language_name(tag)}" for tag in task.languages),
+        mark=QUERY_MARKS.get(task.language.partition("-")[0], QUERY_MARK),
+        variety=_VARIETY if task.per_language > 1 else "",
+        question=one_line(task.question),
+        topic=one_line(task.sub_question),
     )
     return make_list_request(prompt, QUERIES_MAX_TOKENS)
 
 
-def _make_fallback_queries(
-    question: str, sub_question: str, languages: Sequence[str], per_language: int, emit: Callable[[str], None]
-) -> tuple[str, ...]:
+def _make_fallback_queries(task: QueryTask, emit: Callable[[str], None]) -> tuple[str, ...]:
     """Return the sub-question and a query of its content words.
 
     If the sub-question shares no word with the question, words of the question are added, because it does not name its topic.
     """
-    language = languages[0]
-    own = content_words(sub_question, language)
-    if not shares_content_word(sub_question, question, language):
-        own += content_words(question, language)[:MAX_TOPIC_WORDS]
-    written = (question, sub_question)
-    by_words = {tuple(split_words(query)): query for query in (" ".join(own), sub_question) if is_query(query, written)}
-    found = tuple(by_words.values())[::-1][: per_language * len(languages)]
+    own = content_words(task.sub_question, task.language)
+    if not shares_content_word(task.sub_question, task.question, task.language):
+        own += content_words(task.question, task.language)[:MAX_TOPIC_WORDS]
+    candidates = [query for query in (" ".join(own), task.sub_question) if is_query(query, task.written)]
+    by_words = {tuple(split_words(query)): query for query in candidates}
+    found = tuple(by_words.values())[::-1][: task.limit]
     for query in found:
         emit(query)
     return found

@@ -147,13 +147,12 @@ def _plan_request(request: ResearchRequest, other_than: tuple[str, ...] = ()) ->
 
 
 async def _decompose(request: PlanRequest) -> ResearchPlan:
-    from modules.llm_platform.application.research.report.planner import plan_sub_questions
+    from modules.llm_platform.application.research.report.planner import SubQuestionTask, plan_sub_questions
     from modules.llm_platform.application.research.report.run import ReportOptions
 
     language = choose_language(request.query, request.language)
-    plan = await plan_sub_questions(
-        request.query, language, None, ReportOptions(), other_than=request.other_than, emit=lambda _: None
-    )
+    task = SubQuestionTask(request.query, language, ReportOptions().sub_questions, request.other_than)
+    plan = await plan_sub_questions(task, None, emit=lambda _: None)
     return ResearchPlan(query=request.query, language=language, questions=plan.questions, planner=DECOMPOSITION)
 
 
