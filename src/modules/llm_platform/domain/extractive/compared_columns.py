@@ -9,7 +9,7 @@ from modules.llm_platform.domain.extractive.tables import Table
 from modules.llm_platform.domain.text.stemming import is_related
 
 Columns = Mapping[int, Column]
-"""The columns of a table that can be compared, by their number."""
+"""The columns of a table that can be compared, by their index."""
 
 
 def list_nearest_columns(
@@ -21,23 +21,29 @@ def list_nearest_columns(
     among all if there are none, those that hold a `sought` measure fit best: by a word of their name, then by their unit.
     """
     left, has_hint = list(columns), False
-    split = {at: split_cell(names[at]) for at in columns}
-    named = [at for at in columns if any(is_asked(word, words) or is_related(word, words) for word in split[at])]
-    in_full = [at for at in named if all(is_asked(word, words) for word in split[at])]
-    of_name = [at for at in columns if any(not one.heads.isdisjoint(split[at]) for one in sought)]
-    measured = [at for at in columns if any(holds_measure(one, names[at], columns[at]) for one in sought)]
+    split = {column: split_cell(names[column]) for column in columns}
+    named = [
+        column for column in columns if any(is_asked(word, words) or is_related(word, words) for word in split[column])
+    ]
+    in_full = [column for column in named if all(is_asked(word, words) for word in split[column])]
+    of_name = [column for column in columns if any(not one.heads.isdisjoint(split[column]) for one in sought)]
+    measured = [
+        column for column in columns if any(holds_measure(one, names[column], columns[column]) for one in sought)
+    ]
     for nearer in (in_full, named, of_name, measured):
-        if kept := [at for at in left if at in nearer]:
+        if kept := [column for column in left if column in nearer]:
             left, has_hint = kept, True
     return left, has_hint
 
 
 def keep_columns_of_measure(names: Sequence[str], columns: Columns, measure: Measure, words: Sequence[str]) -> Columns:
     """Return the columns that hold the measure; otherwise the columns that the question names and whose unit can express it."""
-    measuring = {at: one for at, one in columns.items() if holds_measure(measure, names[at], one)}
-    possible = {at: one for at, one in columns.items() if one.unit in measure.units_if_named}
+    measuring = {column: one for column, one in columns.items() if holds_measure(measure, names[column], one)}
+    possible = {column: one for column, one in columns.items() if one.unit in measure.units_if_named}
     return measuring or {
-        at: one for at, one in possible.items() if any(is_asked(word, words) for word in split_cell(names[at]))
+        column: one
+        for column, one in possible.items()
+        if any(is_asked(word, words) for word in split_cell(names[column]))
     }
 
 

@@ -46,7 +46,7 @@ from modules.llm_platform.domain.extractive.tables import (
     RowsFound,
     Table,
     filter_rows,
-    find_named_places,
+    find_rows_by_name,
     keep_nearest_tables,
     may_name_rows,
 )
@@ -128,21 +128,21 @@ def _is_table_about(asked: RankingQuestion, table: Table, candidates: Sequence[C
 
 
 def _find_in_table(table: Table, asked: RankingQuestion) -> RowsFound | None:
-    named = find_named_places(table, asked.content)
+    named = find_rows_by_name(table, asked.content)
     if len(named) == 1:
         return None  # "last" may be a part of the name of a column, as in `the last service of Anna`
-    places = [place for place in filter_rows(table, asked.content) if not named or place in named]
+    indices = [index for index in filter_rows(table, asked.content) if not named or index in named]
     if asked.superlatives and table.is_in_column_name(asked.words, find_superlative(asked.words)):
         return None
     if asked.superlatives:
-        return find_extreme(table, places, asked)
+        return find_extreme(table, indices, asked)
     # The question names a single row, and does not count it: "How many seats does Anna have?"
-    is_count = 1 < len(places) < len(table.rows) and len(places) <= MAX_COUNTED
-    return RowsFound(table, tuple(places), len(table.rows)) if is_count else None
+    is_count = 1 < len(indices) < len(table.rows) and len(indices) <= MAX_COUNTED
+    return RowsFound(table, tuple(indices), len(table.rows)) if is_count else None
 
 
 def find_extreme(
-    table: Table, places: Sequence[int], asked: RankingQuestion, max_equal: int = MAX_EQUAL
+    table: Table, indices: Sequence[int], asked: RankingQuestion, max_equal: int = MAX_EQUAL
 ) -> RowsFound | None:
     """Return the rows with the most or the least.
 
@@ -153,32 +153,32 @@ def find_extreme(
     found = [
         one
         for superlative in asked.superlatives
-        if (one := _find_rows_of_superlative(table, places, asked, superlative, max_equal))
+        if (one := _find_rows_of_superlative(table, indices, asked, superlative, max_equal))
     ]
     of_numbers = [one for one in found if one.extreme in ("highest", "lowest")]
-    agree = len({one.places for one in of_numbers or found}) == 1
+    agree = len({one.row_indices for one in of_numbers or found}) == 1
     return (of_numbers or found)[0] if agree else None
 
 
 def _find_rows_of_superlative(
-    table: Table, places: Sequence[int], asked: RankingQuestion, superlative: Superlative, max_equal: int
+    table: Table, indices: Sequence[int], asked: RankingQuestion, superlative: Superlative, max_equal: int
 ) -> RowsFound | None:
     columns = _list_comparable_columns(table, superlative)
     column = _choose_column(table, columns, asked, superlative)
     if column is None:
         return None
     values = columns[column].values
-    known = [(value, place) for place in places if (value := values[place]) is not None]
+    known = [(value, index) for index in indices if (value := values[index]) is not None]
     best = sorted({value for value, _ in known}, reverse=superlative.kind in ("highest", "latest"))[: asked.row_count]
-    found = tuple(place for value, place in known if value in best)
+    found = tuple(index for value, index in known if value in best)
     if not found or len(found) > max(max_equal, asked.row_count):
         return None
-    return RowsFound(table, found, len(places), superlative.kind, table.columns[column])
+    return RowsFound(table, found, len(indices), superlative.kind, table.columns[column])
 
 
 def _list_comparable_columns(table: Table, superlative: Superlative) -> dict[int, Column]:
     columns = table.dates if superlative.is_of_dates else table.quantities
-    return {at: column for at, column in columns.items() if at}
+    return {column: one for column, one in columns.items() if column}
 
 
 def _choose_column(table: Table, columns: Columns, asked: RankingQuestion, superlative: Superlative) -> int | None:
@@ -193,7 +193,7 @@ def _choose_column(table: Table, columns: Columns, asked: RankingQuestion, super
     left, has_hint = list_nearest_columns(table.columns, columns, asked.words, sought)
     if len(left) > 1 and superlative.measure is not None:
         left, has_hint = list_nearest_columns(
-            table.columns, {at: columns[at] for at in left}, asked.words, [superlative.measure]
+            table.columns, {column: columns[column] for column in left}, asked.words, [superlative.measure]
         )
     if len(left) == 1 and has_better_column(table, left[0], asked.words, sought):
         return None

@@ -53,7 +53,7 @@ class _DatedRows(NamedTuple):
     """
 
     table: Table
-    places: Sequence[int]
+    row_indices: Sequence[int]
     fit: tuple[int, bool]
     names_others: bool
 
@@ -80,8 +80,8 @@ def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Seq
     best = [one for one in found if one.fit == max(other.fit for other in found)]
     if len(best) != 1 or best[0].names_others:
         return None
-    table, places, *_ = best[0]
-    return RowsFound(table, tuple(places), len(table.rows)) if len(places) <= MAX_COUNTED else None
+    table, indices, *_ = best[0]
+    return RowsFound(table, tuple(indices), len(table.rows)) if len(indices) <= MAX_COUNTED else None
 
 
 def leave_out_other_days(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -92,7 +92,7 @@ def leave_out_other_days(question: Question, candidates: Sequence[Candidate]) ->
     others: set[int] = set()
     for rows in group_rows(candidates):
         table = Table(rows[0].sentence.columns, [row.sentence.row for row in rows])
-        others |= {id(rows[place]) for place in _list_other_days(table, asked.day)}
+        others |= {id(rows[index]) for index in _list_other_days(table, asked.day)}
     for entries in _group_entries(candidates):
         others |= {id(one) for one in entries if not _is_of_day(one.sentence.entry, asked.day)}
     return [one for one in candidates if id(one) not in others]
@@ -143,18 +143,18 @@ def cut_other_days(question: Question, text: str, title: str) -> str:
     asked = _read_date_question(question)
     if asked is None:
         return text
-    spans = (one.spans[place] for one in find_tables(text, title) for place in _list_other_days(one.table, asked.day))
+    spans = (one.spans[index] for one in find_tables(text, title) for index in _list_other_days(one.table, asked.day))
     for start, end in sorted(spans, reverse=True):
         text = text[:start] + text[end + 1 :]
     return keep_entries(text, lambda date: _is_of_day(date, asked.day))
 
 
 def _list_other_days(table: Table, day: DateRange) -> list[int]:
-    """Return the places of the rows of other days; none if it is not certain which column has the day."""
-    places, column = list_rows_of_day(table, day)
+    """Return the indices of the rows of other days; none if it is not certain which column has the day."""
+    indices, column = list_rows_of_day(table, day)
     if column is None and not _lacks_day(table, day):
         return []
-    return sorted(set(range(len(table.rows))).difference(places))
+    return sorted(set(range(len(table.rows))).difference(indices))
 
 
 def _lacks_day(table: Table, day: DateRange) -> bool:
@@ -167,12 +167,14 @@ def _lacks_day(table: Table, day: DateRange) -> bool:
 
 
 def list_rows_of_day(table: Table, day: DateRange) -> tuple[list[int], Column | None]:
-    """Return the places of the rows that have this day, or a day of this month, and the only column where one has it."""
+    """Return the indices of the rows that have this day, or a day of this month, and the only column where one has it."""
     by_column = {
-        at: [place for place, period in enumerate(zip(one.values, one.ends, strict=True)) if _overlaps(*period, day)]
-        for at, one in table.dates.items()
+        column: [
+            index for index, period in enumerate(zip(one.values, one.ends, strict=True)) if _overlaps(*period, day)
+        ]
+        for column, one in table.dates.items()
     }
-    found = [at for at, places in by_column.items() if places]
+    found = [column for column, indices in by_column.items() if indices]
     return (by_column[found[0]], table.dates[found[0]]) if len(found) == 1 else ([], None)
 
 
@@ -210,15 +212,15 @@ def _list_known_words(words: Sequence[str], candidates: Sequence[Candidate]) -> 
 
 
 def _find_in_table(table: Table, asked: _DateQuestion) -> _DatedRows | None:
-    places, column = list_rows_of_day(table, asked.day)
+    indices, column = list_rows_of_day(table, asked.day)
     if column is None:
         return None
-    of_rows = [[word for word in asked.words if _has_cell(table, place, word)] for place in places]
+    of_rows = [[word for word in asked.words if _has_cell(table, index, word)] for index in indices]
     known = {word for words in of_rows for word in words}
     known.update(word for word in asked.words if table.is_in_columns(word))
     others = [word for word in asked.words if word not in known and not table.is_in_title(word)]
-    kept = [place for place, words in zip(places, of_rows, strict=True) if len(words) == max(map(len, of_rows))]
-    is_exact = all(column.values[place] == column.ends[place] for place in kept)
+    kept = [index for index, words in zip(indices, of_rows, strict=True) if len(words) == max(map(len, of_rows))]
+    is_exact = all(column.values[index] == column.ends[index] for index in kept)
     return _DatedRows(table, kept, (len(known), is_exact), any(_begins_cell(table, word) for word in others))
 
 
@@ -234,11 +236,11 @@ def _overlaps(first: float | None, last: float | None, day: DateRange) -> bool:
     return starts or ends if goes_over or first > last else starts and ends
 
 
-def _has_cell(table: Table, place: int, word: str) -> bool:
+def _has_cell(table: Table, index: int, word: str) -> bool:
     """Return whether a cell of a row has a word, or is its beginning before the name of the column: `Spät` of a `Schicht`."""
     return any(
         is_asked(word, cell) or word == "".join(cell + name)
-        for name, cell in zip(table.names, map(split_cell, table.rows[place]), strict=True)
+        for name, cell in zip(table.names, map(split_cell, table.rows[index]), strict=True)
     )
 
 

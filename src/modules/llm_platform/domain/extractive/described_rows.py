@@ -93,7 +93,11 @@ def find_described_rows(question: Question, tables: Sequence[Table]) -> RowsFoun
 def _find_rows_with_value(table: Table, question: Question) -> RowsFound | None:
     """Return the rows that have a value of the question in the column that it names; None if other columns lack the value."""
     words = fold_words(question.text)
-    named = [at for at, name in enumerate(table.names) if at and name and all(is_asked(word, words) for word in name)]
+    named = [
+        column
+        for column, name in enumerate(table.names)
+        if column and name and all(is_asked(word, words) for word in name)
+    ]
     if len(named) != 1:
         return None
     cells = list(map(split_cell, table.list_cells(named[0])))
@@ -105,12 +109,14 @@ def _find_rows_with_value(table: Table, question: Question) -> RowsFound | None:
         word for word in list_content(question) if word not in value and not is_asked(word, table.names[named[0]])
     ]
     is_in_others = any(
-        at not in (0, *named) and value == split_cell(row[at]) for row in table.rows for at in range(len(row))
+        column not in (0, *named) and value == split_cell(row[column])
+        for row in table.rows
+        for column in range(len(row))
     )
     unknown = len(others) - _count_known(table, others)
     if not is_in_others or unknown > MAX_UNKNOWN:
         return None
-    kept = tuple(place for place in filter_rows(table, others) if cells[place] == value)
+    kept = tuple(index for index in filter_rows(table, others) if cells[index] == value)
     return RowsFound(table, kept, len(table.rows)) if 0 < len(kept) <= MAX_COUNTED else None
 
 
@@ -154,9 +160,9 @@ def _find_in_table(table: Table, asked: _Asked) -> Iterator[RowsFound]:
         return
     for column in range(1, len(table.columns)):
         has = _read_cells(table, column, asked)
-        places = filter_rows(table, [word for word in asked.others if not is_asked(word, table.names[column])])
+        indices = filter_rows(table, [word for word in asked.others if not is_asked(word, table.names[column])])
         states = [has.get(cell) for cell in table.list_cells(column)]
-        kept = tuple(place for place in places if states[place] is not None and states[place] is not asked.is_denied)
+        kept = tuple(index for index in indices if states[index] is not None and states[index] is not asked.is_denied)
         if len(set(has.values())) > 1 and 0 < len(kept) <= MAX_COUNTED:
             yield RowsFound(table, kept, len(table.rows))
 

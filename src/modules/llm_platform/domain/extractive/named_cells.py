@@ -82,7 +82,7 @@ def list_cells(named: NamedRows) -> list[NamedCell]:
     """Return the cells that the question may ask for, without empty cells and the names of the rows."""
     sentence = named.rows[0].sentence
     cells = enumerate(zip(sentence.columns, sentence.row, strict=True))
-    return [NamedCell(named, *pair) for at, pair in cells if all(pair) and at not in named.naming]
+    return [NamedCell(named, *pair) for column, pair in cells if all(pair) and column not in named.naming]
 
 
 def leave_out_name(question: Question, named: NamedRows) -> str:
@@ -116,5 +116,5 @@ def choose_named_rows(question: Question, scored: Sequence[ScoredCell]) -> list[
 
 def _are_compared(one: NamedRows, other: NamedRows) -> bool:
     """Return whether the rows are in the same table and are named in the same columns."""
-    places = [(group.rows[0].rank, group.rows[0].sentence.columns, group.naming) for group in (one, other)]
-    return places[0] == places[1]
+    tables = [(group.rows[0].rank, group.rows[0].sentence.columns, group.naming) for group in (one, other)]
+    return tables[0] == tables[1]

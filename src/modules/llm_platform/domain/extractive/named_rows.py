@@ -49,9 +49,9 @@ def _matches_whole_question(row: Candidate, content: tuple[str, ...]) -> bool:
     asked = _find_named_columns(row.sentence.columns, content, in_full=True)
     naming = _find_named_cells(row, content) if asked else ()
     asks_for_rows = naming == asked and 0 not in naming
-    if not naming or not (asks_for_rows or any(cells[at] for at in asked if at not in naming)):
+    if not naming or not (asks_for_rows or any(cells[column] for column in asked if column not in naming)):
         return False
-    texts = (row.source.title, row.sentence.heading, *row.sentence.columns, *(cells[at] for at in naming))
+    texts = (row.source.title, row.sentence.heading, *row.sentence.columns, *(cells[column] for column in naming))
     known = [word for text in texts for word in split_cell(text)]
     return all(is_asked(word, known) for word in content)
 
@@ -65,7 +65,9 @@ def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) ->
     others: set[int] = set()
     for rows in group_rows(candidates):
         counts = Counter(cell for row in rows for cell in set(row.sentence.row))
-        named = [any(counts[row.sentence.row[at]] == 1 for at in _find_named_cells(row, content)) for row in rows]
+        named = [
+            any(counts[row.sentence.row[column]] == 1 for column in _find_named_cells(row, content)) for row in rows
+        ]
         others |= {id(row) for row, is_named in zip(rows, named, strict=True) if any(named) and not is_named}
     return [one for one in candidates if id(one) not in others]
 
@@ -81,7 +83,7 @@ def pick_asked_cells(question: Question, row: Candidate) -> list[tuple[str, str]
         return cells
     content = tuple(list_content(question))
     named = {*_find_named_columns(row.sentence.columns, content), *_find_named_cells(row, content)} - {0}
-    return [cells[at] for at in (0, *sorted(named))] if named else cells
+    return [cells[column] for column in (0, *sorted(named))] if named else cells
 
 
 def names_several(question: Question, rows: Iterable[Sequence[str]]) -> bool:
@@ -125,10 +127,10 @@ def add_rows_alike(chosen: Sequence[Candidate], groups: Sequence[NamedRows]) -> 
     found = list(chosen)
     for group in groups:
         rows = [*group.rows, *_list_compared(group, groups)]
-        places = [found.index(row) for row in group.rows if row in found]
-        if places:
+        indices = [found.index(row) for row in group.rows if row in found]
+        if indices:
             others = [one for one in found if one not in rows]
-            found = [*others[: places[0]], *rows, *others[places[0] :]]
+            found = [*others[: indices[0]], *rows, *others[indices[0] :]]
     return found
 
 
@@ -176,7 +178,7 @@ def _group_by_name(rows: Sequence[Candidate], asked: _Asked) -> list[NamedRows]:
     """Group the rows of a table by the words that name them."""
     by_name: dict[tuple[frozenset[int], frozenset[str]], list[Candidate]] = {}
     for row in rows:
-        names = {at: words for at, cell in enumerate(row.sentence.row) if (words := asked.find_name(cell))}
+        names = {column: words for column, cell in enumerate(row.sentence.row) if (words := asked.find_name(cell))}
         if names:
             by_name.setdefault((frozenset(names), frozenset().union(*names.values())), []).append(row)
     groups = [NamedRows(tuple(alike), *name) for name, alike in by_name.items()]
@@ -189,7 +191,7 @@ def _group_by_name(rows: Sequence[Candidate], asked: _Asked) -> list[NamedRows]:
 
 
 def _is_named_in_full(group: NamedRows, asked: _Asked) -> bool:
-    return any(asked.has_all(group.rows[0].sentence.row[at]) for at in group.naming)
+    return any(asked.has_all(group.rows[0].sentence.row[column]) for column in group.naming)
 
 
 @lru_cache(maxsize=KEPT)
@@ -199,11 +201,13 @@ def _find_named_columns(
     """Return the columns with a word of their name among these words, or, `in_full`, with all words of it."""
     enough = all if in_full else any
     names = map(split_cell, columns)
-    return tuple(at for at, name in enumerate(names) if name and enough(is_asked(word, content) for word in name))
+    return tuple(
+        column for column, name in enumerate(names) if name and enough(is_asked(word, content) for word in name)
+    )
 
 
 def _find_named_cells(row: Candidate, content: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(at for at, cell in enumerate(row.sentence.row) if _is_named(cell, content))
+    return tuple(column for column, cell in enumerate(row.sentence.row) if _is_named(cell, content))
 
 
 @lru_cache(maxsize=KEPT)

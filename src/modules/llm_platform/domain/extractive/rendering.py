@@ -55,7 +55,7 @@ def render_rows_to_read(found: RowsFound, messages: Messages) -> str:
 def _write_rows_lead(found: RowsFound, messages: Messages) -> str:
     if found.decision in ("yes", "no"):
         said = messages.yes if found.decision == "yes" else messages.no
-        return f"{said} {_count_rows(found, messages)}" if found.read > len(found.places) else said
+        return f"{said} {_count_rows(found, messages)}" if found.read > len(found.row_indices) else said
     if found.decision == "same":
         return messages.name_equal(strip_markup(found.column))
     line = _count_rows(found, messages)

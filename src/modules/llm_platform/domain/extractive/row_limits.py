@@ -24,7 +24,7 @@ from modules.llm_platform.domain.extractive.tables import (
     RowsFound,
     Table,
     filter_rows,
-    find_named_places,
+    find_rows_by_name,
     keep_nearest_tables,
     may_name_rows,
 )
@@ -86,15 +86,15 @@ def read_limit_question(limit: Limit, language: str) -> LimitQuestion:
 
 
 def _find_rows_within(table: Table, asked: LimitQuestion) -> RowsFound | None:
-    if len(find_named_places(table, asked.content)) == 1:
+    if len(find_rows_by_name(table, asked.content)) == 1:
         return None  # the question is about this row
     columns = read_columns(table, asked.limit)
     column = choose_column(table, columns, asked)
     if column is None:
         return None
-    places = filter_rows(table, [word for word in asked.content if not is_asked(word, table.names[column])])
+    indices = filter_rows(table, [word for word in asked.content if not is_asked(word, table.names[column])])
     within = list_within(columns[column], asked.limit)
-    kept = tuple(place for place in places if place in within)
+    kept = tuple(index for index in indices if index in within)
     if kept and _asks_for_next(asked):
         kept = _keep_first(columns[column], kept)
     return RowsFound(table, kept, len(table.rows)) if 0 < len(kept) <= MAX_COUNTED else None
@@ -106,16 +106,20 @@ def _asks_for_next(asked: LimitQuestion) -> bool:
     return limit.unit is None and limit.high is None and not load_word_list("next").isdisjoint(asked.words)
 
 
-def _keep_first(column: Column, places: Sequence[int]) -> tuple[int, ...]:
-    values = {place: value for place in places if (value := column.values[place]) is not None}
-    return tuple(place for place, value in values.items() if value == min(values.values()))
+def _keep_first(column: Column, indices: Sequence[int]) -> tuple[int, ...]:
+    values = {index: value for index in indices if (value := column.values[index]) is not None}
+    return tuple(index for index, value in values.items() if value == min(values.values()))
 
 
 def read_columns(table: Table, limit: Limit) -> Columns:
     """Return the columns that can be compared with the limit: with dates, or with quantities in its unit."""
     if limit.unit is None:
-        return {at: column for at, column in table.dates.items() if _align_years(column, limit) is not None}
-    return {at: one for at, one in table.quantities.items() if at and (not limit.unit or has_unit(one, limit.unit))}
+        return {column: one for column, one in table.dates.items() if _align_years(one, limit) is not None}
+    return {
+        column: one
+        for column, one in table.quantities.items()
+        if column and (not limit.unit or has_unit(one, limit.unit))
+    }
 
 
 def has_unit(column: Column, unit: str) -> bool:
@@ -134,7 +138,7 @@ def _align_years(column: Column, limit: Limit) -> Sequence[float | None] | None:
 
 def list_within(column: Column, limit: Limit) -> set[int]:
     values = column.values if limit.unit is not None else _align_years(column, limit) or ()
-    return {place for place, value in enumerate(values) if value is not None and limit.contains(value)}
+    return {index for index, value in enumerate(values) if value is not None and limit.contains(value)}
 
 
 def _divides(column: Column, limit: Limit) -> bool:
@@ -154,14 +158,16 @@ def choose_column(
     """
     limit, sought = asked.limit, list_asked_measures(asked.words, asked.limit.noun)
     if limit.measure is not None:
-        columns = {at: one for at, one in columns.items() if holds_measure(limit.measure, table.columns[at], one)}
+        columns = {
+            column: one for column, one in columns.items() if holds_measure(limit.measure, table.columns[column], one)
+        }
     named = [word for word in asked.content if not table.is_in_title(word)]
     is_of_person = is_of_person or bool(asked.content) or not load_word_list("persons").isdisjoint(asked.words)
     if not sought and not named and not limit.unit and is_of_person:
         sought = [get_measure(AGE)]
     left, has_hint = list_nearest_columns(table.columns, columns, asked.words, sought)
     if len(left) > 1 or (must_divide and not has_hint):
-        left = [at for at in left if _divides(columns[at], limit)]
+        left = [column for column in left if _divides(columns[column], limit)]
     is_certain = has_hint or limit.unit != "" or limit.measure is not None
     if len(left) != 1 or not is_certain or has_better_column(table, left[0], asked.words, sought):
         return None

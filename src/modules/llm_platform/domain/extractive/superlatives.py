@@ -46,13 +46,13 @@ class Superlative(NamedTuple):
 
 
 def find_superlative(words: Sequence[str]) -> int:
-    """Return the place of the first superlative among folded words; their number if there is none."""
-    places = (at for at, word in enumerate(words) if is_superlative(word) or _list_named(word))
-    return next((at for at in places if " ".join(words[at - 1 : at + 1]) not in BOUNDS), len(words))
+    """Return the index of the first superlative among folded words; the number of words if there is none."""
+    indices = (at for at, word in enumerate(words) if is_superlative(word) or _list_named(word))
+    return next((at for at in indices if " ".join(words[at - 1 : at + 1]) not in BOUNDS), len(words))
 
 
 def means_earliest_start(words: Sequence[str], at: int, language: str) -> bool:
-    """Return whether the superlative at a place means the earliest start: `has been a member longest`.
+    """Return whether the superlative at an index means the earliest start: `has been a member longest`.
 
     Before a noun it means a length: `has been the longest hike`.
     """

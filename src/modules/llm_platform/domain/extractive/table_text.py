@@ -1,4 +1,4 @@
-"""Find the tables in a text, with the place of each row."""
+"""Find the tables in a text, and where each row begins and ends."""
 
 import itertools
 import re

@@ -51,16 +51,16 @@ class Table:
 
     @cached_property
     def dates(self) -> Mapping[int, Column]:
-        """The columns of dates, by their number."""
-        found = {at: read_dates(self.list_cells(at)) for at in range(len(self.columns))}
-        return {at: column for at, column in found.items() if column is not None}
+        """The columns of dates, by their index."""
+        found = {column: read_dates(self.list_cells(column)) for column in range(len(self.columns))}
+        return {column: one for column, one in found.items() if one is not None}
 
     @cached_property
     def quantities(self) -> Mapping[int, Column]:
-        """The columns of quantities, by their number. The years of a column `Year` are dates: the latest is not the oldest."""
-        found = {at: read_quantities(name, self.list_cells(at)) for at, name in enumerate(self.columns)}
-        known = {at: column for at, column in found.items() if column is not None}
-        return {at: column for at, column in known.items() if column.unit != AGE_UNIT or at not in self.dates}
+        """The columns of quantities, by their index. The years of a column `Year` are dates: the latest is not the oldest."""
+        found = {column: read_quantities(name, self.list_cells(column)) for column, name in enumerate(self.columns)}
+        known = {column: one for column, one in found.items() if one is not None}
+        return {column: one for column, one in known.items() if one.unit != AGE_UNIT or column not in self.dates}
 
     @cached_property
     def unreadable(self) -> list[int]:
@@ -170,14 +170,14 @@ class Table:
 class RowsFound:
     """The rows of a table that answer a question, and the number of rows that were compared or counted (`read`).
 
-    - `places` are the places of the rows in the table.
+    - `row_indices` are the indices of these rows in the table.
     - `extreme` and `column` say in which column the rows have the highest or lowest value. Both are empty for a count.
     - `decision` is what the rows say to a question that wants a yes or no, or that names alternatives: "first" if the row that
       is called `name`, the first one, has the most or the least, and "same" if all have the same.
     """
 
     table: Table
-    places: tuple[int, ...]
+    row_indices: tuple[int, ...]
     read: int
     extreme: Extreme | Literal[""] = ""
     column: str = ""
@@ -186,25 +186,26 @@ class RowsFound:
 
     @property
     def rows(self) -> list[Row]:
-        return [self.table.rows[place] for place in self.places]
+        return [self.table.rows[index] for index in self.row_indices]
 
 
-def find_named_places(table: Table, content: Sequence[str]) -> list[int]:
-    """Return the places of the rows whose first cell the question names."""
-    return [at for at, row in enumerate(table.rows) if is_cell_named(split_cell(row[0]), content)]
+def find_rows_by_name(table: Table, content: Sequence[str]) -> list[int]:
+    """Return the indices of the rows whose first cell the question names."""
+    return [index for index, row in enumerate(table.rows) if is_cell_named(split_cell(row[0]), content)]
 
 
 def filter_rows(table: Table, content: Sequence[str]) -> list[int]:
-    """Return the places of the rows that the question names: by all words of a cell, or by a column in which the cell says
-    yes.
+    """Return the indices of the rows that the question names.
+
+    It names a row by all words of a cell, or by a column in which the cell says yes.
     """
-    places, named = list(range(len(table.rows))), table.find_named_cells(content)
+    indices, named = list(range(len(table.rows))), table.find_named_cells(content)
     for column in range(1, len(table.columns)):
         if column in table.flags and any(is_asked(word, content) for word in table.names[column]):
-            places = [place for place in places if table.flags[column][place]]
+            indices = [index for index in indices if table.flags[column][index]]
         elif cells := named.get(column):
-            places = [place for place in places if split_cell(table.rows[place][column]) in cells]
-    return places
+            indices = [index for index in indices if split_cell(table.rows[index][column]) in cells]
+    return indices
 
 
 def keep_nearest_tables(tables: Sequence[Table], content: Sequence[str]) -> list[Table]:

@@ -44,31 +44,31 @@ def _decide_limit(claim: RowClaim, limit: Limit) -> RowsFound | None:
     if column is None:
         return None
     values = columns[column].values
-    places = filter_rows(table, [word for word in asked.content if not is_asked(word, table.names[column])])
-    known = [place for place in places if values[place] is not None]
+    indices = filter_rows(table, [word for word in asked.content if not is_asked(word, table.names[column])])
+    known = [index for index in indices if values[index] is not None]
     bounds = [bound for bound in (limit.low, limit.high) if bound is not None]
     others = [one for one in claim.amounts if not any(equals(one.value, bound) for bound in bounds)]
     if limit.unit is not None and others:
         return None  # `any bike over 14 kg and under £1000`
-    if not known or len(bounds) > 1 or (_asks_for_all(claim) and len(known) < len(places)):
+    if not known or len(bounds) > 1 or (_asks_for_all(claim) and len(known) < len(indices)):
         return None
     within = list_within(columns[column], limit)
-    decisive = [place for place in known if (place in within) is not _asks_for_all(claim)]
+    decisive = [index for index in known if (index in within) is not _asks_for_all(claim)]
     is_yes = bool(decisive) is not _asks_for_all(claim)
     if 0 < len(decisive) <= MAX_COUNTED:
         return _show(claim, decisive, is_yes=is_yes)
     return _show_nearest(claim, limit, column, known, is_yes=is_yes)
 
 
-def _show_nearest(claim: RowClaim, limit: Limit, column: int, places: Sequence[int], *, is_yes: bool) -> RowsFound:
+def _show_nearest(claim: RowClaim, limit: Limit, column: int, indices: Sequence[int], *, is_yes: bool) -> RowsFound:
     """Return the rows with the lowest or highest value. If even the lowest value is not below a limit, no value is."""
     is_of_dates = column in claim.table.dates
     values = (claim.table.dates if is_of_dates else claim.table.quantities)[column].values
     direction: Direction = "less" if (limit.low is None) is not _asks_for_all(claim) else "more"
-    best = (min if direction == "less" else max)(value for place in places if (value := values[place]) is not None)
-    shown = tuple(place for place in places if values[place] == best)[:MAX_COUNTED]
+    best = (min if direction == "less" else max)(value for index in indices if (value := values[index]) is not None)
+    shown = tuple(index for index in indices if values[index] == best)[:MAX_COUNTED]
     extreme, decision = EXTREMES_BY_DIRECTION[direction, is_of_dates], DECISIONS[is_yes]
-    return RowsFound(claim.table, shown, len(places), extreme, claim.table.columns[column], decision)
+    return RowsFound(claim.table, shown, len(indices), extreme, claim.table.columns[column], decision)
 
 
 def _decide_flag(claim: RowClaim) -> RowsFound | None:
@@ -82,12 +82,12 @@ def _decide_flag(claim: RowClaim) -> RowsFound | None:
     ((column, cells),) = claim.flags.items()
     if None in cells:
         return None
-    lacking = [place for place, is_yes in enumerate(cells) if not is_yes and claim.table.rows[place][column].strip()]
+    lacking = [index for index, is_yes in enumerate(cells) if not is_yes and claim.table.rows[index][column].strip()]
     return _show(claim, lacking, is_yes=False) if 0 < len(lacking) <= MAX_COUNTED else None
 
 
-def _show(claim: RowClaim, places: Sequence[int], *, is_yes: bool) -> RowsFound:
-    return RowsFound(claim.table, tuple(places), len(claim.table.rows), decision=DECISIONS[is_yes])
+def _show(claim: RowClaim, indices: Sequence[int], *, is_yes: bool) -> RowsFound:
+    return RowsFound(claim.table, tuple(indices), len(claim.table.rows), decision=DECISIONS[is_yes])
 
 
 def _asks_for_all(claim: RowClaim) -> bool:

@@ -78,12 +78,12 @@ class RowFinding(NamedTuple):
     """What the cells of a table say about a claim.
 
     - `is_true` is None if the claim lists only some of the rows that it should list.
-    - `places` are the indices of the rows that show this, and `column` is the column of the deciding cells.
+    - `row_indices` are the indices of the rows that show this, and `column` is the column of the deciding cells.
     - `claimed` is the span of the wrong part of the claim.
     """
 
     is_true: bool | None
-    places: Sequence[int]
+    row_indices: Sequence[int]
     column: int | None = None
     claimed: Span | None = None
 
@@ -113,15 +113,15 @@ class RowClaim:
         return self.source.table
 
     @property
-    def places(self) -> list[int]:
+    def row_indices(self) -> list[int]:
         """The indices of the named rows, without repetition."""
-        return list(dict.fromkeys(row.place for row in self.mentions))
+        return list(dict.fromkeys(row.row_index for row in self.mentions))
 
     @cached_property
     def quantities(self) -> Columns:
         """The columns of quantities, without those whose cells name rows of the claim."""
         naming = {row.column for row in self.mentions}
-        return {at: column for at, column in self.table.quantities.items() if at not in naming}
+        return {column: one for column, one in self.table.quantities.items() if column not in naming}
 
     @cached_property
     def _lower_text(self) -> str:
@@ -185,7 +185,7 @@ class RowClaim:
 
     @cached_property
     def superlative(self) -> int | None:
-        """The place of the first superlative among the words; None without one. `a first aider` may be a column."""
+        """The index of the first superlative among the words; None without one. `a first aider` may be a column."""
         at = find_superlative(self.folded)
         return None if at == len(self.folded) or self.table.is_in_column_name(self.folded, at) else at
 
@@ -222,7 +222,7 @@ class RowClaim:
         return (row.is_part or is_capital) and any(is_capital or word in self.content for word in others)
 
     def shows_name(self, at: int) -> bool:
-        """Return whether the letter at a place is a capital that shows a name. In German, all nouns begin with a capital."""
+        """Return whether the letter at an index is a capital that shows a name. In German, all nouns begin with a capital."""
         return self.full_text[at].isupper() and not self.language.startswith(CAPITAL_NOUNS)
 
     @cached_property
@@ -236,20 +236,20 @@ class RowClaim:
         content = [word for word in self.content if word not in heads]
         return len(content) - self.table.count_matches(content)
 
-    def has_cell(self, amount: Amount, places: Iterable[int], column: int | None = None) -> bool:
+    def has_cell(self, amount: Amount, indices: Iterable[int], column: int | None = None) -> bool:
         """Return whether one of these rows has this number in a cell, or in the cell of this column."""
         written = self.masked_text[slice(*amount.span)]
         stated = [values for values, _ in list_numbers(written)]
-        rows = (self.table.rows[place] for place in places)
+        rows = (self.table.rows[index] for index in indices)
         cells = (cell for row in rows for cell in (row if column is None else [row[column]]))
         return any(values & other for cell in cells for other, _ in list_numbers(cell) for values in stated)
 
-    def confirms_amounts(self, places: Sequence[int], but: Span | None = None) -> bool:
+    def confirms_amounts(self, indices: Sequence[int], but: Span | None = None) -> bool:
         """Return whether each number and date of the claim, except in the span `but`, is in a cell of these rows."""
         others = (one for one in self.amounts if but is None or not but[0] <= one.span[0] < but[1])
-        return all(self.has_cell(one, places) for one in others) and self._confirms_dates(places, but)
+        return all(self.has_cell(one, indices) for one in others) and self._confirms_dates(indices, but)
 
-    def _confirms_dates(self, places: Sequence[int], but: Span | None) -> bool:
+    def _confirms_dates(self, indices: Sequence[int], but: Span | None) -> bool:
         """Return whether the date of the claim is in each of these rows. A second date is not confirmed."""
         day = self.date
         if day is None:
@@ -260,7 +260,7 @@ class RowClaim:
             is_alone = False
         if but is not None and but[0] <= day.start < but[1]:
             return is_alone
-        values = ([column.values[place] for column in self.table.dates.values()] for place in places)
+        values = ([column.values[index] for column in self.table.dates.values()] for index in indices)
         return is_alone and all(any(one is not None and day.first <= one <= day.last for one in row) for row in values)
 
     @property
@@ -274,18 +274,18 @@ class RowClaim:
         """False if names in two columns are names of different rows, as in `Windflower lies in B5`."""
         by_column: dict[int, set[int]] = {}
         for row in self.mentions:
-            by_column.setdefault(row.column, set()).add(row.place)
-        return len({frozenset(places) for places in by_column.values()}) <= 1
+            by_column.setdefault(row.column, set()).add(row.row_index)
+        return len({frozenset(indices) for indices in by_column.values()}) <= 1
 
     @cached_property
     def flags(self) -> dict[int, list[bool | None]]:
         """The yes-or-no columns whose whole name is in the claim. Up to half of the cells may have other words."""
         flags = self.table.flags.items()
-        plain = {at: cells for at, cells in flags if 2 * sum(cell is not None for cell in cells) >= len(cells)}
+        plain = {column: cells for column, cells in flags if 2 * sum(cell is not None for cell in cells) >= len(cells)}
         return {
-            at: cells
-            for at, cells in plain.items()
-            if all(is_asked(word, self.folded) for word in self.table.names[at] if len(word) > 1)
+            column: cells
+            for column, cells in plain.items()
+            if all(is_asked(word, self.folded) for word in self.table.names[column] if len(word) > 1)
         }
 
     @cached_property
@@ -297,16 +297,16 @@ class RowClaim:
         left_out = {*self.quantities, *self.table.dates, *(row.column for row in self.mentions)}
         return {at: cells for at, cells in self.table.find_named_cells(self.content).items() if at not in left_out}
 
-    def has_other_cells(self, places: Iterable[int]) -> bool:
+    def has_other_cells(self, indices: Iterable[int]) -> bool:
         """Return whether the claim names a cell value that differs in one of these rows, or a column in which one says no."""
-        places = list(places)
-        lacks = any(not cells[place] for cells in self.flags.values() for place in places)
-        return lacks or self.has_other_words(places)
+        indices = list(indices)
+        lacks = any(not cells[index] for cells in self.flags.values() for index in indices)
+        return lacks or self.has_other_words(indices)
 
-    def has_other_words(self, places: Iterable[int]) -> bool:
+    def has_other_words(self, indices: Iterable[int]) -> bool:
         """Return whether the claim names a cell value that differs in one of these rows."""
-        rows = [self.table.rows[place] for place in places]
-        return any(split_cell(row[at]) not in cells for at, cells in self.named_cells.items() for row in rows)
+        rows = [self.table.rows[index] for index in indices]
+        return any(split_cell(row[column]) not in cells for column, cells in self.named_cells.items() for row in rows)
 
 
 def _strip_pronoun(word: str) -> str:

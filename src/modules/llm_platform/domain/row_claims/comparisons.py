@@ -70,7 +70,7 @@ def compare_named_rows(claim: RowClaim) -> RowFinding | None:
 
     None if the claim compares no rows, or if it is uncertain what it compares.
     """
-    if len(claim.places) < 2 or count_negators(claim.folded) or not claim.is_covered:
+    if len(claim.row_indices) < 2 or count_negators(claim.folded) or not claim.is_covered:
         return None
     if not load_word_list("together").isdisjoint(claim.folded):
         return None  # `more than Ann and Ben combined`
@@ -93,7 +93,7 @@ def _has_column(claim: RowClaim, by: ComparedMeasure) -> bool:
 
 def compares_rows(claim: RowClaim) -> bool:
     """Return whether a claim compares named rows, or calls them equal."""
-    if len(claim.places) < 2:
+    if len(claim.row_indices) < 2:
         return False
     return _find_equal_word(claim) is not None or _read_factor(claim) is not None or _read_comparison(claim) is not None
 
@@ -117,25 +117,25 @@ def _read_comparison(claim: RowClaim) -> _Comparison | None:
 
 
 def _find_comparative(
-    claim: RowClaim, places: Sequence[int], than: str
+    claim: RowClaim, positions: Sequence[int], than: str
 ) -> tuple[Sequence[ComparedMeasure], Span] | None:
-    for at in reversed(places):
+    for at in reversed(positions):
         if measures := list(_list_measures(claim, at, than)):
-            after = claim.folded[at + 1 : places[-1] + 1]
+            after = claim.folded[at + 1 : positions[-1] + 1]
             is_of_part = find_superlative(after) < len(after)  # `a faster first half than`
             return None if is_of_part else (measures, claim.words[at][1:])
     return None
 
 
 def list_compared_measures(claim: RowClaim, at: int) -> Iterator[ComparedMeasure]:
-    """Yield what the comparative at a place of the words compares, without a "than": `Which is cheaper, A or B?`"""
+    """Yield what the comparative at an index of the words compares, without a "than": `Which is cheaper, A or B?`"""
     yield from dict.fromkeys(
         measure for than in sorted(load_phrases("than")) for measure in _list_measures(claim, at, than)
     )
 
 
 def _list_measures(claim: RowClaim, at: int, than: str) -> Iterator[ComparedMeasure]:
-    """Yield what the comparative at a place of folded words compares. A preceding "less" reverses it: `less expensive`."""
+    """Yield what the comparative at an index of folded words compares. A preceding "less" reverses it: `less expensive`."""
     words = claim.folded
     phrase = f"{words[at]} {than}"
     is_less = at > 0 and f"{words[at - 1]} {than}" in load_phrases("below")
@@ -163,19 +163,19 @@ def _check_order(claim: RowClaim, compared: _Comparison, by: ComparedMeasure) ->
     gap = _find_stated_gap(claim, compared.word)
     unit = gap.unit if gap is not None and by.measure is None and not by.is_of_dates else ""
     found = choose_compared_column(claim, by.measure, is_of_dates=by.is_of_dates, unit=unit)
-    first, others = [row.place for row in compared.first], [row.place for row in compared.others]
+    first, others = [row.row_index for row in compared.first], [row.row_index for row in compared.others]
     values = list_values(found, [*first, *others])
     if found is None or not values:
         return None
     sign = 1 if by.direction == "more" else -1
     gaps = [sign * (one - other) for one in values[: len(first)] for other in values[len(first) :]]
-    is_true, places = all(gap > 0 for gap in gaps), [*first, *others]
+    is_true, indices = all(gap > 0 for gap in gaps), [*first, *others]
     if is_true and (claim.has_other_cells(first) or not _confirms_others(claim, compared, gap)):
         return None
     if is_true and gap is not None:  # `costs £20 more than`
         is_same = _is_gap(claim, gap, found[1], gaps)
-        return None if is_same is None else RowFinding(is_same, places, found[0], gap.span)
-    return RowFinding(is_true, places, found[0], compared.word)
+        return None if is_same is None else RowFinding(is_same, indices, found[0], gap.span)
+    return RowFinding(is_true, indices, found[0], compared.word)
 
 
 def _find_stated_gap(claim: RowClaim, comparative: Span) -> Amount | None:
@@ -192,18 +192,18 @@ def _confirms_others(claim: RowClaim, compared: _Comparison, gap: Amount | None)
     A number before the second name must be in a cell of the first rows, and a later number in a cell of the other rows. A date,
     and a unit without a number (`a year older`), are not confirmed.
     """
-    first, others = [row.place for row in compared.first], [row.place for row in compared.others]
+    first, others = [row.row_index for row in compared.first], [row.row_index for row in compared.others]
     stated = [one for one in (*claim.amounts, *claim.spelled_amounts) if one != gap]
     sides = [(one, others if one.span[0] >= compared.others[0].end else first) for one in stated]
     before = [word.word for word in claim.words if word.end <= compared.word[0]]
     is_unit = len(before) > 1 and before[-2] in load_word_list("single") and find_unit(before[-1]) is not None
     is_unstated = gap is None and is_unit  # `a year older`, `the day before`
-    return claim.date is None and not is_unstated and all(claim.has_cell(one, places) for one, places in sides)
+    return claim.date is None and not is_unstated and all(claim.has_cell(one, indices) for one, indices in sides)
 
 
-def list_values(found: tuple[int, Column] | None, places: Sequence[int]) -> list[float]:
+def list_values(found: tuple[int, Column] | None, indices: Sequence[int]) -> list[float]:
     """Return the values of these rows in a column; empty if one has none."""
-    values = [found[1].values[place] for place in places] if found else []
+    values = [found[1].values[index] for index in indices] if found else []
     known = [value for value in values if value is not None]
     return known if len(known) == len(values) else []
 
@@ -222,15 +222,17 @@ def _check_equality(claim: RowClaim) -> RowFinding | None:
     """Return whether all named rows have the same in a column: equal cells, or equal values."""
     word = _find_equal_word(claim)
     is_of_most = claim.superlative is not None  # `tied for the lowest fee`
-    if word is None or is_of_most or not claim.confirms_amounts(claim.places):
+    if word is None or is_of_most or not claim.confirms_amounts(claim.row_indices):
         return None
     found = choose_compared_column(claim, None)
-    at = _choose_named_column(claim) if found is None else found[0]
-    if at is None or (at in claim.table.dates and _is_of_period(claim)):
+    column = _choose_named_column(claim) if found is None else found[0]
+    if column is None or (column in claim.table.dates and _is_of_period(claim)):
         return None
-    cells = {claim.table.rows[place][at].casefold() for place in claim.places}
-    values = list_values(found, claim.places)
-    return None if "" in cells else RowFinding(len(cells) == 1 or len(set(values)) == 1, claim.places, at, word)
+    cells = {claim.table.rows[index][column].casefold() for index in claim.row_indices}
+    values = list_values(found, claim.row_indices)
+    return (
+        None if "" in cells else RowFinding(len(cells) == 1 or len(set(values)) == 1, claim.row_indices, column, word)
+    )
 
 
 def _is_of_period(claim: RowClaim) -> bool:
@@ -246,14 +248,14 @@ def _find_equal_word(claim: RowClaim) -> Span | None:
 def _check_factor(claim: RowClaim, factor: float) -> RowFinding | None:
     """Return whether the first value is the factor times the second value, or more or less if the claim says so."""
     found = choose_compared_column(claim, None)
-    values = list_values(found, claim.places)
-    if found is None or len(values) != 2 or not claim.confirms_amounts(claim.places):
+    values = list_values(found, claim.row_indices)
+    if found is None or len(values) != 2 or not claim.confirms_amounts(claim.row_indices):
         return None
     text = " ".join(claim.folded)
     is_more, is_less = (any(phrase in text for phrase in load_phrases(part)) for part in ("above", "below"))
     gap = values[0] - factor * values[1]
     is_true = gap > 0 if is_more else gap < 0 if is_less else equals(gap, 0)
-    return RowFinding(is_true, claim.places, found[0])
+    return RowFinding(is_true, claim.row_indices, found[0])
 
 
 def _read_factor(claim: RowClaim) -> float | None:
@@ -272,9 +274,9 @@ def _read_factor(claim: RowClaim) -> float | None:
 def _choose_named_column(claim: RowClaim) -> int | None:
     """Return the only column whose name has a word of the claim, or the only one whose whole name is in it."""
     naming = {row.column for row in claim.mentions}
-    split = {at: split_cell(name) for at, name in enumerate(claim.table.columns) if at not in naming}
-    named = [at for at, words in split.items() if any(is_asked(word, claim.folded) for word in words)]
-    in_full = [at for at in named if all(is_asked(word, claim.folded) for word in split[at])]
+    split = {column: split_cell(name) for column, name in enumerate(claim.table.columns) if column not in naming}
+    named = [column for column, words in split.items() if any(is_asked(word, claim.folded) for word in words)]
+    in_full = [column for column in named if all(is_asked(word, claim.folded) for word in split[column])]
     chosen = in_full or named
     return chosen[0] if len(chosen) == 1 else None
 
@@ -284,8 +286,10 @@ def _list_times(claim: RowClaim) -> Columns:
 
     Times count if there are no dates, or if the claim names a column of times and no column of dates.
     """
-    times, dates = {at: one for at, one in claim.quantities.items() if one.unit == MINUTES}, claim.table.dates
-    named = {at for at in (*times, *dates) if any(is_asked(word, claim.folded) for word in claim.table.names[at])}
+    times, dates = {column: one for column, one in claim.quantities.items() if one.unit == MINUTES}, claim.table.dates
+    named = {
+        column for column in (*times, *dates) if any(is_asked(word, claim.folded) for word in claim.table.names[column])
+    }
     return times if not dates or (named and named.isdisjoint(dates)) else dates
 
 
@@ -295,7 +299,7 @@ def choose_compared_column(
     """Return the column whose values a claim compares or states; None if it is uncertain. `unit` limits the columns to a unit."""
     columns = _list_times(claim) if is_of_dates else claim.quantities
     if unit:
-        columns = {at: one for at, one in columns.items() if has_unit(one, unit)}
+        columns = {column: one for column, one in columns.items() if has_unit(one, unit)}
     if measure is not None and not is_of_dates:
         columns = keep_columns_of_measure(claim.table.columns, columns, measure, claim.folded)
     sought = [*list_asked_measures(claim.folded), *([measure] if measure is not None else [])]

@@ -44,7 +44,7 @@ def _read_statement(claim: RowClaim, span: Span, subject: Sequence[Span]) -> Ite
         yield alone
     if subject and (compares or not alone.mentions):
         of_subject = _restrict(claim, [*subject, span])
-        if not of_subject.has_other_words(of_subject.places):
+        if not of_subject.has_other_words(of_subject.row_indices):
             yield of_subject
 
 

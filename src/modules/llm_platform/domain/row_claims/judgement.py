@@ -74,8 +74,8 @@ def _check_statements(statements: Sequence[Sequence[RowClaim]]) -> RowFinding | 
     if wrong is not None:
         return wrong
     known = [one for one in found if one is not None and one.is_true]
-    places = dict.fromkeys(place for one in known for place in one.places)
-    return RowFinding(True, list(places)) if known and len(known) == len(found) else None
+    indices = dict.fromkeys(index for one in known for index in one.row_indices)
+    return RowFinding(True, list(indices)) if known and len(known) == len(found) else None
 
 
 def _check_interpretations(interpretations: Sequence[RowClaim]) -> RowFinding | None:
@@ -94,7 +94,7 @@ def _check_statement(claim: RowClaim) -> RowFinding | None:
 def _compares_or_counts(claim: RowClaim) -> bool:
     """Return whether a claim compares or counts rows, so that shared words cannot decide it."""
     is_of_several = not is_one_statement(claim) or any(len(cells) > 1 for cells in claim.named_cells.values())
-    joins_rows = len(claim.places) > 1 and is_of_several  # `Tom plays the viola and Ines the cello`
+    joins_rows = len(claim.row_indices) > 1 and is_of_several  # `Tom plays the viola and Ines the cello`
     is_of_some = bool(claim.mentions) and has_limit_or_extreme(claim)
     return (
         joins_rows

@@ -24,7 +24,7 @@ _CELL_RANGE: Final = re.compile(r"(\d{1,2}) ?[-–] ?(\d{1,2})")
 class _NamedCell(NamedTuple):
     """The cell of the named row in the named column. `alike` are other columns that have some of the same cells."""
 
-    place: int
+    row_index: int
     column: int
     text: str
     words: Row
@@ -58,32 +58,32 @@ def names_empty_cell(claim: RowClaim) -> bool:
 
 
 def _compare(named: _NamedCell, is_true: bool, stated: Span) -> RowFinding:
-    return RowFinding(is_true, [named.place], named.column, None if is_true else stated)
+    return RowFinding(is_true, [named.row_index], named.column, None if is_true else stated)
 
 
 def _find_named_cell(claim: RowClaim) -> _NamedCell | None:
     """Return the cell; None if it is empty, if the claim does not name exactly one row and one column, or if it has a "not"."""
     naming = {row.column for row in claim.mentions}
     columns = [
-        at
-        for at, name in enumerate(claim.table.names)
-        if at not in naming and name and all(is_asked(word, claim.folded) for word in name)
+        column
+        for column, name in enumerate(claim.table.names)
+        if column not in naming and name and all(is_asked(word, claim.folded) for word in name)
     ]
-    if len(claim.places) != 1 or len(columns) != 1 or count_negators(claim.folded):
+    if len(claim.row_indices) != 1 or len(columns) != 1 or count_negators(claim.folded):
         return None
-    (place,), (column,) = claim.places, columns
+    (index,), (column,) = claim.row_indices, columns
     cells = set(filter(split_cell, claim.table.list_cells(column)))
-    others = (at for at in range(len(claim.table.columns)) if at not in (column, *naming))
-    alike = frozenset(at for at in others if not cells.isdisjoint(claim.table.list_cells(at)))
-    text = claim.table.rows[place][column]
+    others = (other for other in range(len(claim.table.columns)) if other not in (column, *naming))
+    alike = frozenset(other for other in others if not cells.isdisjoint(claim.table.list_cells(other)))
+    text = claim.table.rows[index][column]
     words = split_cell(text)
-    return _NamedCell(place, column, text, words, alike) if alike and words else None
+    return _NamedCell(index, column, text, words, alike) if alike and words else None
 
 
 def _find_stated_value(claim: RowClaim, named: _NamedCell) -> Row | None:
     """Return the only cell of the named column, or of one that is alike, whose words the claim has."""
     columns = (named.column, *named.alike)
-    values = {split_cell(cell) for at in columns for cell in claim.table.list_cells(at)}
+    values = {split_cell(cell) for column in columns for cell in claim.table.list_cells(column)}
     stated = [value for value in values if any(map(str.isalpha, "".join(value))) and set(value).issubset(claim.folded)]
     return stated[0] if len(stated) == 1 else None
 

@@ -148,8 +148,8 @@ def _judge_statement(question: Question, tables: Sequence[SourceTable]) -> RowsF
     judged = judge_rows(_state(question), tables, question.language, is_question=True)
     if judged.claim is None or judged.finding is None or judged.finding.is_true is None:
         return None
-    places = tuple(dict.fromkeys([*judged.claim.places, *judged.finding.places]))
-    return RowsFound(judged.claim.table, places, len(places), decision=DECISIONS[judged.finding.is_true])
+    indices = tuple(dict.fromkeys([*judged.claim.row_indices, *judged.finding.row_indices]))
+    return RowsFound(judged.claim.table, indices, len(indices), decision=DECISIONS[judged.finding.is_true])
 
 
 def _state(question: Question) -> str:
@@ -165,7 +165,7 @@ def _choose_row(claim: RowClaim) -> RowsFound | None:
     There is no answer if the question may be about two measures, and they give different rows.
     """
     is_stated = claim.amounts or claim.spelled_amounts or claim.date  # `which was cheaper in 2019` is about other cells
-    if len(claim.places) < MIN_NAMED or not claim.is_covered or is_beyond_cells(claim) or is_stated:
+    if len(claim.row_indices) < MIN_NAMED or not claim.is_covered or is_beyond_cells(claim) or is_stated:
         return None
     measures = list(_list_measures(claim))
     of_numbers = [one for one in measures if not one.is_of_dates and _choose_column(claim, one) is not None]
@@ -194,17 +194,17 @@ def _list_measures(claim: RowClaim) -> Iterator[ComparedMeasure]:
 
 def _compare(claim: RowClaim, by: ComparedMeasure) -> RowsFound | None:
     found = _choose_column(claim, by)
-    values = list_values(found, claim.places)
+    values = list_values(found, claim.row_indices)
     if found is None or not values:
         return None
     best = max(values) if by.direction == "more" else min(values)
-    first = [place for place, value in zip(claim.places, values, strict=True) if value == best]
+    first = [index for index, value in zip(claim.row_indices, values, strict=True) if value == best]
     if 1 < len(first) < len(values):
         return None
-    places = (*first, *(place for place in claim.places if place not in first))
+    indices = (*first, *(index for index in claim.row_indices if index not in first))
     extreme, column = EXTREMES_BY_DIRECTION[by.direction, found[0] in claim.table.dates], claim.table.columns[found[0]]
-    shown = RowsFound(claim.table, places, len(places), extreme, column, "same")
+    shown = RowsFound(claim.table, indices, len(indices), extreme, column, "same")
     if len(first) == len(values):
         return shown
-    name = next(claim.table.rows[row.place][row.column] for row in claim.mentions if row.place == first[0])
+    name = next(claim.table.rows[row.row_index][row.column] for row in claim.mentions if row.row_index == first[0])
     return replace(shown, decision="first", name=name)

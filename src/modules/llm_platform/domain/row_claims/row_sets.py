@@ -51,10 +51,12 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
             continue
         asked = asked._replace(words=claim.folded, content=[word for word in asked.content if word in claim.content])
         columns = {
-            at: one for at, one in read_columns(claim.table, limit).items() if at not in _list_naming_columns(claim)
+            column: one
+            for column, one in read_columns(claim.table, limit).items()
+            if column not in _list_naming_columns(claim)
         }
         column = choose_column(claim.table, columns, asked, is_of_person=not claim.content)
-        if column is None or any(columns[column].values[place] is None for place in claim.places):
+        if column is None or any(columns[column].values[index] is None for index in claim.row_indices):
             continue
         if limit.unit is None and claim.may_ask_beyond_table:
             return None
@@ -63,23 +65,23 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
             return None  # in a column `Paid until`, the date is a value and no limit
         if phrase in load_phrases("since"):  # `has been a member since 2015`
             return _check_beginning(claim, columns[column], column)
-        within, named = list_within(columns[column], limit), set(claim.places)
+        within, named = list_within(columns[column], limit), set(claim.row_indices)
         value = _find_amount(claim, limit)
         if not named <= within:
-            return RowFinding(False, _put_last(claim.places, named - within), column, value)
+            return RowFinding(False, _put_last(claim.row_indices, named - within), column, value)
         if _says_more(claim, value):
             return None
         kept = within.intersection(filter_rows(claim.table, asked.content))
         is_complete = kept <= named or not (_says_all(claim) and claim.source.is_whole)
-        return RowFinding(True if is_complete else None, claim.places, column, value)
+        return RowFinding(True if is_complete else None, claim.row_indices, column, value)
     return None
 
 
 def _says_more(claim: RowClaim, value: Span | None) -> bool:
     """Return whether a claim states a number or a cell, besides the `value` of its limit, that its rows lack."""
-    counts = [one for one in claim.spelled_amounts if not one.unit and one.value != len(claim.places)]
-    is_confirmed = value is None or claim.confirms_amounts(claim.places, value)
-    return bool(counts) or not is_confirmed or claim.has_other_cells(claim.places)
+    counts = [one for one in claim.spelled_amounts if not one.unit and one.value != len(claim.row_indices)]
+    is_confirmed = value is None or claim.confirms_amounts(claim.row_indices, value)
+    return bool(counts) or not is_confirmed or claim.has_other_cells(claim.row_indices)
 
 
 def _find_phrase_of_day(claim: RowClaim) -> str:
@@ -91,20 +93,20 @@ def _find_phrase_of_day(claim: RowClaim) -> str:
 
 def _check_beginning(claim: RowClaim, dates: Column, column: int) -> RowFinding | None:
     """Return whether the date at which something began is the one in the cells."""
-    day, values = claim.date, [dates.values[place] for place in claim.places]
-    if day is None or claim.has_other_cells(claim.places):
+    day, values = claim.date, [dates.values[index] for index in claim.row_indices]
+    if day is None or claim.has_other_cells(claim.row_indices):
         return None
     wrong = {
-        place
-        for place, value in zip(claim.places, values, strict=True)
+        index
+        for index, value in zip(claim.row_indices, values, strict=True)
         if value is None or not day.first <= value <= day.last
     }
-    return RowFinding(not wrong, _put_last(claim.places, wrong), column, (day.start, day.end))
+    return RowFinding(not wrong, _put_last(claim.row_indices, wrong), column, (day.start, day.end))
 
 
-def _put_last(places: Sequence[int], wrong: Collection[int]) -> list[int]:
-    """Return the places with the wrong ones last, because the last one is shown."""
-    return sorted(places, key=wrong.__contains__)
+def _put_last(indices: Sequence[int], wrong: Collection[int]) -> list[int]:
+    """Return the indices with the wrong ones last, because the last one is shown."""
+    return sorted(indices, key=wrong.__contains__)
 
 
 def _list_naming_columns(claim: RowClaim) -> set[int]:
@@ -126,8 +128,8 @@ def check_extreme(claim: RowClaim) -> RowFinding | None:
         return None
     asked = read_ranking_question(_make_question(claim, ""))
     known = [word for word in asked.content if word in claim.content and claim.table.count_matches([word])]
-    asked, places = asked._replace(content=known), filter_rows(claim.table, known)
-    found = find_extreme(claim.table, places, asked, len(claim.table.rows))
+    asked, indices = asked._replace(content=known), filter_rows(claim.table, known)
+    found = find_extreme(claim.table, indices, asked, len(claim.table.rows))
     if found is None:
         return None
     column = claim.table.columns.index(found.column)
@@ -152,20 +154,22 @@ def _is_extreme(claim: RowClaim) -> bool:
 
 def _check_rows(claim: RowClaim, found: RowsFound, column: int) -> RowFinding | None:
     """Return whether the named rows are among the rows with the most, and their cells have the numbers of the claim."""
-    if not set(claim.places) <= set(found.places):
-        if len(claim.places) > 1:
+    if not set(claim.row_indices) <= set(found.row_indices):
+        if len(claim.row_indices) > 1:
             return None
         return RowFinding(
-            False, found.places, claim.mentions[0].column, (claim.mentions[0].start, claim.mentions[0].end)
+            False, found.row_indices, claim.mentions[0].column, (claim.mentions[0].start, claim.mentions[0].end)
         )
     unit = claim.table.quantities[column].unit if column in claim.table.quantities else ""
     wrong = [
-        one for one in claim.amounts if not claim.has_cell(one, claim.places, _get_required_column(one, unit, column))
+        one
+        for one in claim.amounts
+        if not claim.has_cell(one, claim.row_indices, _get_required_column(one, unit, column))
     ]
     if wrong:
-        return RowFinding(False, found.places, column, wrong[0].span)
-    is_confirmed = claim.confirms_amounts(claim.places) and not claim.has_other_cells(claim.places)
-    return RowFinding(True, found.places, column) if is_confirmed else None
+        return RowFinding(False, found.row_indices, column, wrong[0].span)
+    is_confirmed = claim.confirms_amounts(claim.row_indices) and not claim.has_other_cells(claim.row_indices)
+    return RowFinding(True, found.row_indices, column) if is_confirmed else None
 
 
 def _get_required_column(amount: Amount, unit: str, column: int) -> int | None:
@@ -179,12 +183,12 @@ def _check_value(claim: RowClaim, found: RowsFound, column: int) -> RowFinding |
     if len(claim.amounts) != 1 or claim.amounts[0].unit not in ("", unit) or claim.date is not None:
         return None
     amount = claim.amounts[0]
-    is_true = claim.has_cell(amount, found.places, column)
-    others = (at for at, name in enumerate(claim.table.names) if at != column and name)
-    is_of_other = any(all(is_asked(word, claim.folded) for word in claim.table.names[at]) for at in others)
-    if is_of_other or (not is_true and claim.has_cell(amount, found.places)):
+    is_true = claim.has_cell(amount, found.row_indices, column)
+    others = (other for other, name in enumerate(claim.table.names) if other != column and name)
+    is_of_other = any(all(is_asked(word, claim.folded) for word in claim.table.names[other]) for other in others)
+    if is_of_other or (not is_true and claim.has_cell(amount, found.row_indices)):
         return None
-    return RowFinding(is_true, found.places, column, amount.span)
+    return RowFinding(is_true, found.row_indices, column, amount.span)
 
 
 def check_cell(claim: RowClaim) -> RowFinding | None:
@@ -200,12 +204,12 @@ def check_cell(claim: RowClaim) -> RowFinding | None:
     stated = [*claim.amounts, *claim.spelled_amounts]
     if not claim.is_covered or len(stated) + (claim.date is not None) > 1:
         return None
-    if not (stated or claim.date) and (len(claim.places) > 1 or claim.may_ask_beyond_table):
+    if not (stated or claim.date) and (len(claim.row_indices) > 1 or claim.may_ask_beyond_table):
         return None  # `The basses are Ann and Ben` is a list, and `has the order of Lotus arrived` names no cell for it
-    found = [_check_row(claim, place, stated) for place in claim.places]
+    found = [_check_row(claim, index, stated) for index in claim.row_indices]
     if not all(one is not None and one.is_true for one in found):  # `Ann and Ben both pay £9` needs both
         return found[0] if len(found) == 1 else None
-    return None if (stated or claim.date) and claim.has_other_cells(claim.places) else found[0]
+    return None if (stated or claim.date) and claim.has_other_cells(claim.row_indices) else found[0]
 
 
 def _needs_something(claim: RowClaim) -> bool:
@@ -213,55 +217,55 @@ def _needs_something(claim: RowClaim) -> bool:
     return not load_word_list("needing").isdisjoint(claim.folded)
 
 
-def _check_row(claim: RowClaim, place: int, stated: Sequence[Amount]) -> RowFinding | None:
+def _check_row(claim: RowClaim, index: int, stated: Sequence[Amount]) -> RowFinding | None:
     if claim.date:
-        return _check_date(claim, place)
+        return _check_date(claim, index)
     if stated:
-        return _check_amount(claim, place, stated[0])
-    return _check_flag(claim, place) or _check_words(claim, place)
+        return _check_amount(claim, index, stated[0])
+    return _check_flag(claim, index) or _check_words(claim, index)
 
 
-def _check_date(claim: RowClaim, place: int) -> RowFinding | None:
+def _check_date(claim: RowClaim, index: int) -> RowFinding | None:
     found, day = choose_compared_column(claim, None, is_of_dates=True), claim.date
     if claim.may_ask_beyond_table:
         return None
-    value = found[1].values[place] if found else None
+    value = found[1].values[index] if found else None
     if found is None or day is None or value is None:
         return None
     if day.first < YEARS:
         value %= YEARS
-    return RowFinding(day.first <= value <= day.last, [place], found[0], (day.start, day.end))
+    return RowFinding(day.first <= value <= day.last, [index], found[0], (day.start, day.end))
 
 
-def _check_amount(claim: RowClaim, place: int, amount: Amount) -> RowFinding | None:
+def _check_amount(claim: RowClaim, index: int, amount: Amount) -> RowFinding | None:
     found = choose_compared_column(claim, None, unit=amount.unit)
-    value = found[1].values[place] if found else None
+    value = found[1].values[index] if found else None
     if found is None or value is None:
         return None
     is_true = equals(value, amount.value)
-    if not is_true and claim.has_cell(amount, [place]):
+    if not is_true and claim.has_cell(amount, [index]):
         return None  # the number is in another column
-    return RowFinding(is_true, [place], found[0], amount.span)
+    return RowFinding(is_true, [index], found[0], amount.span)
 
 
-def _check_flag(claim: RowClaim, place: int) -> RowFinding | None:
+def _check_flag(claim: RowClaim, index: int) -> RowFinding | None:
     """Return whether a column of yes and no says yes: `Berghaus has a winter room`."""
     if len(claim.flags) != 1 or claim.named_cells:
         return None
     ((column, cells),) = claim.flags.items()
-    is_yes = cells[place]
-    return None if is_yes is None or not claim.table.rows[place][column] else RowFinding(is_yes, [place], column)
+    is_yes = cells[index]
+    return None if is_yes is None or not claim.table.rows[index][column] else RowFinding(is_yes, [index], column)
 
 
-def _check_words(claim: RowClaim, place: int) -> RowFinding | None:
+def _check_words(claim: RowClaim, index: int) -> RowFinding | None:
     """Return whether the cell of another row that a claim names is also in this row: `Wanda works as a server`."""
     if len(claim.named_cells) != 1 or names_empty_cell(
         claim
     ):  # `Joanna works in the bar on Monday`, and has Monday off
         return None
     ((column, cells),) = claim.named_cells.items()
-    own = split_cell(claim.table.rows[place][column])
-    return RowFinding(own in cells, [place], column) if own else None
+    own = split_cell(claim.table.rows[index][column])
+    return RowFinding(own in cells, [index], column) if own else None
 
 
 def check_count(claim: RowClaim) -> RowFinding | None:
@@ -274,9 +278,13 @@ def check_count(claim: RowClaim) -> RowFinding | None:
     found = find_asked_rows(question, [claim.table], [])
     if found is None or found.extreme or not claim.is_covered:
         return None
-    is_true = len(found.places) == counted.value
+    is_true = len(found.row_indices) == counted.value
     # A description is less certain than a limit, because an empty cell may be a "no": it can confirm a number, but not refute it.
-    return RowFinding(is_true, found.places, None, counted.span) if is_true or asks_for_limited_rows(question) else None
+    return (
+        RowFinding(is_true, found.row_indices, None, counted.span)
+        if is_true or asks_for_limited_rows(question)
+        else None
+    )
 
 
 def _counts_exactly(claim: RowClaim, counted: Amount) -> bool:
@@ -309,7 +317,7 @@ def _read_count(claim: RowClaim) -> Amount | None:
 def check_list(claim: RowClaim) -> RowFinding | None:
     """Return whether the claim describes the rows that it names: `The unpaid invoices are R-1 and R-2`."""
     is_list = (
-        len(claim.places) > 1
+        len(claim.row_indices) > 1
         and claim.has_consistent_mentions
         and not claim.amounts
         and not has_limit_or_extreme(claim)
@@ -318,32 +326,36 @@ def check_list(claim: RowClaim) -> RowFinding | None:
         return None  # `Tom plays the viola, Ines the cello`
     if not is_list or not claim.source.is_whole or compares_rows(claim) or not claim.is_covered:
         return None
-    places, is_denied = _find_described(claim), bool(count_negators(claim.folded))
-    named = set(claim.places)
-    if len(places) == len(claim.table.rows) or not places:
+    indices, is_denied = _find_described(claim), bool(count_negators(claim.folded))
+    named = set(claim.row_indices)
+    if len(indices) == len(claim.table.rows) or not indices:
         return None
-    if not named <= places:
-        wrong = next(row for row in claim.mentions if row.place not in places)
-        return None if is_denied else RowFinding(False, [wrong.place], None, (wrong.start, wrong.end))
-    if named == places or not _says_all(claim):
-        return RowFinding(True, claim.places)
-    return None if is_denied else RowFinding(None, claim.places)
+    if not named <= indices:
+        wrong = next(row for row in claim.mentions if row.row_index not in indices)
+        return None if is_denied else RowFinding(False, [wrong.row_index], None, (wrong.start, wrong.end))
+    if named == indices or not _says_all(claim):
+        return RowFinding(True, claim.row_indices)
+    return None if is_denied else RowFinding(None, claim.row_indices)
 
 
 def _find_described(claim: RowClaim) -> set[int]:
     """Return the rows with the cells that a claim names, or the rows without them if the claim is negated."""
     if count_negators(claim.folded):
         described = find_asked_rows(_make_question(claim, CHOICE_PREFIX), [claim.table], [])
-        return set(described.places) if described else set()
+        return set(described.row_indices) if described else set()
     named = claim.named_cells
     if len(set().union(*named.values())) < len(named):  # two columns have the same cell
         names = claim.table.names
-        named = {at: cells for at, cells in named.items() if any(is_asked(word, claim.folded) for word in names[at])}
+        named = {
+            column: cells
+            for column, cells in named.items()
+            if any(is_asked(word, claim.folded) for word in names[column])
+        }
     return {
-        place
-        for place, row in enumerate(claim.table.rows)
-        if all(split_cell(row[at]) in cells for at, cells in named.items())
-        and all(cells[place] for cells in claim.flags.values())
+        index
+        for index, row in enumerate(claim.table.rows)
+        if all(split_cell(row[column]) in cells for column, cells in named.items())
+        and all(cells[index] for cells in claim.flags.values())
     }
 
 

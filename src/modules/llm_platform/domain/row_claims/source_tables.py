@@ -37,7 +37,7 @@ class RowMention(NamedTuple):
     `is_part` is True if the claim has only one word of a longer name.
     """
 
-    place: int
+    row_index: int
     column: int
     start: int
     end: int
@@ -45,7 +45,7 @@ class RowMention(NamedTuple):
 
 
 _Cell = tuple[int, int]
-"""A cell by its place and its column."""
+"""The indices of the row and the column of a cell."""
 
 
 class _NameIndex:
@@ -108,9 +108,9 @@ class SourceTable:
         """The spans of the rows in the source."""
         return self.placed.spans
 
-    def find_cell(self, text: str, place: int, column: int) -> Span:
+    def find_cell(self, text: str, index: int, column: int) -> Span:
         """Return the span of a cell in the source; if the row is shorter, the span of the row."""
-        start, end = self.spans[place]
+        start, end = self.spans[index]
         bars = [found.start() for found in CELL_BAR.finditer(text, start, end)]
         if column + 1 >= len(bars):
             return start, end
@@ -162,11 +162,11 @@ class SourceTable:
                 cells = self.table.list_cells(column)
                 counts = Counter(cells)
                 names = first if not first.whole or len(counts) == len(cells) else others
-                for place, cell in enumerate(cells):
+                for index, cell in enumerate(cells):
                     words = tuple(word.word for word in list_placed_words(cell))
                     is_name = 0 < len(words) <= MAX_NAME_WORDS and not says_yes_or_no.issuperset(words)
                     if counts[cell] == 1 and is_name:
-                        names.add(words, (place, column))
+                        names.add(words, (index, column))
         return first, others
 
     def _has_names(self, column: int) -> bool:

@@ -252,25 +252,25 @@ def _measure_unchanged_share(claim: Claim, source: SourceText, change: Change) -
 
 
 def _judge_by_rows(claim: RowClaim, finding: RowFinding, source: SourceText) -> Judgement:
-    quote = _quote_rows(claim.source, finding.places)
+    quote = _quote_rows(claim.source, finding.row_indices)
     if finding.is_true:
         return Judgement("supported", COMPUTED_SCORE, quote, is_computed=True)
     if finding.is_true is None:
         return Judgement("partial", round(read_weights().supported, 2), quote, is_computed=True, highest="partial")
     change = None
     if finding.claimed is not None and finding.column is not None:
-        place, column = finding.places[-1], finding.column
+        index, column = finding.row_indices[-1], finding.column
         is_name = any(row.column == column for row in claim.mentions)
         kind: DifferenceKind = "name" if is_name else "date" if column in claim.table.dates else "number"
-        change = Change(kind, finding.claimed, claim.source.find_cell(source.text, place, column))
+        change = Change(kind, finding.claimed, claim.source.find_cell(source.text, index, column))
     return Judgement("unsupported", 0.0, quote, is_refuted=True, is_computed=True, change=change)
 
 
-def _quote_rows(table: SourceTable, places: Sequence[int]) -> Span:
+def _quote_rows(table: SourceTable, indices: Sequence[int]) -> Span:
     """Return the span of these rows if they are adjacent, else of the last one."""
-    first, last = min(places), max(places)
-    is_adjacent = last - first < len(set(places)) <= MAX_QUOTED_ROWS
-    return (table.spans[first][0], table.spans[last][1]) if is_adjacent else table.spans[places[-1]]
+    first, last = min(indices), max(indices)
+    is_adjacent = last - first < len(set(indices)) <= MAX_QUOTED_ROWS
+    return (table.spans[first][0], table.spans[last][1]) if is_adjacent else table.spans[indices[-1]]
 
 
 def _leave_open(judgement: Judgement) -> Judgement:
