@@ -7,6 +7,6 @@
 5. `selection.make_quotes` orders the chosen sentences, and `rendering` writes them as Markdown. For a report,
    `report_passages` chooses whole passages, and `report` divides them among its sections.
 
-`named_document` answers a question that only names a document, `asked_rows` a question about the rows of a whole table, and
+`named_document` answers a question that only names a document, `row_questions` a question about the rows of a whole table, and
 `named_rows` and `named_cells` a question that names a row.
 """

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from modules.llm_platform.domain.extractive.measures import DURATION, Measure
 from modules.llm_platform.domain.extractive.table_values import Column
-from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
+from modules.llm_platform.domain.extractive.table_words import is_form_of_any, load_word_list, split_cell
 from modules.llm_platform.domain.extractive.tables import Table
 from modules.llm_platform.domain.text.stemming import is_related
 
@@ -23,9 +23,11 @@ def list_nearest_columns(
     left, has_hint = list(columns), False
     split = {column: split_cell(names[column]) for column in columns}
     named = [
-        column for column in columns if any(is_asked(word, words) or is_related(word, words) for word in split[column])
+        column
+        for column in columns
+        if any(is_form_of_any(word, words) or is_related(word, words) for word in split[column])
     ]
-    in_full = [column for column in named if all(is_asked(word, words) for word in split[column])]
+    in_full = [column for column in named if all(is_form_of_any(word, words) for word in split[column])]
     of_name = [column for column in columns if any(not one.heads.isdisjoint(split[column]) for one in sought)]
     measured = [
         column for column in columns if any(holds_measure(one, names[column], columns[column]) for one in sought)
@@ -43,7 +45,7 @@ def keep_columns_of_measure(names: Sequence[str], columns: Columns, measure: Mea
     return measuring or {
         column: one
         for column, one in possible.items()
-        if any(is_asked(word, words) for word in split_cell(names[column]))
+        if any(is_form_of_any(word, words) for word in split_cell(names[column]))
     }
 
 
@@ -57,7 +59,9 @@ def has_better_column(table: Table, chosen: int, words: Sequence[str], sought: S
 
     def is_meant(column: int) -> bool:
         name = table.names[column]
-        return any(is_asked(word, words) for word in name) or any(not one.heads.isdisjoint(name) for one in sought)
+        return any(is_form_of_any(word, words) for word in name) or any(
+            not one.heads.isdisjoint(name) for one in sought
+        )
 
     return not is_meant(chosen) and any(map(is_meant, table.unreadable))
 

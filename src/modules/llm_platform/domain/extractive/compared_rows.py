@@ -35,8 +35,8 @@ from modules.llm_platform.domain.extractive.superlatives import (
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import (
     fold_words,
-    is_asked,
-    list_content,
+    is_form_of_any,
+    list_content_words,
     load_word_list,
     split_cell,
 )
@@ -74,7 +74,7 @@ def read_ranking_question(question: Question) -> RankingQuestion:
     per = load_word_list("per")  # `per item` names no row
     left_out = load_word_list("fillers") | load_word_list("choosing") | per
     left_out |= {two for one, two in itertools.pairwise(words) if one in per}
-    content = [word for word in list_content(question) if not _is_comparing_word(word) and word not in left_out]
+    content = [word for word in list_content_words(question) if not _is_comparing_word(word) and word not in left_out]
     at = find_superlative(words)
     superlatives = list_interpretations(words[at:])
     if superlatives and means_earliest_start(words, at, question.language):
@@ -109,7 +109,9 @@ def find_ranked_rows(question: Question, tables: Sequence[Table], candidates: Se
     about = [table for table in nearest if _is_table_about(asked, table, candidates)]
     found = [rows for table in about if (rows := _find_in_table(table, asked)) is not None]
     # A column that the question names comes before a column that is the only one of its table to be compared.
-    found = [rows for rows in found if any(is_asked(name, asked.content) for name in split_cell(rows.column))] or found
+    found = [
+        rows for rows in found if any(is_form_of_any(name, asked.content) for name in split_cell(rows.column))
+    ] or found
     return found[0] if len(found) == 1 else None
 
 
@@ -206,7 +208,9 @@ def _choose_column(table: Table, columns: Columns, asked: RankingQuestion, super
 def _names_other_column(table: Table, columns: Columns, asked: RankingQuestion, measure: Measure) -> bool:
     """Return whether the word after the superlative only names columns of other measures: `the shortest range` is not a time."""
     at = find_superlative(asked.words)
-    named = [one for one in columns if any(is_asked(word, asked.words[at + 1 : at + 2]) for word in table.names[one])]
+    named = [
+        one for one in columns if any(is_form_of_any(word, asked.words[at + 1 : at + 2]) for word in table.names[one])
+    ]
     return bool(named) and not any(holds_measure(measure, table.columns[one], columns[one]) for one in named)
 
 

@@ -21,8 +21,8 @@ from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import (
     add_word_parts,
     fold_words,
-    is_asked,
     is_form,
+    is_form_of_any,
     load_word_list,
     split_cell,
 )
@@ -206,7 +206,7 @@ def _list_known_words(words: Sequence[str], candidates: Sequence[Candidate]) -> 
     for one in candidates:
         if one.source.index not in known:
             address = add_word_parts(split_cell(one.source.url))
-            known[one.source.index] = {word for word in words if is_asked(word, address)}
+            known[one.source.index] = {word for word in words if is_form_of_any(word, address)}
         known[one.source.index].update(one.question.terms[number].word for number in one.credits)
     return {source: found.intersection(words) for source, found in known.items()}
 
@@ -239,7 +239,7 @@ def _overlaps(first: float | None, last: float | None, day: DateRange) -> bool:
 def _has_cell(table: Table, index: int, word: str) -> bool:
     """Return whether a cell of a row has a word, or is its beginning before the name of the column: `Spät` of a `Schicht`."""
     return any(
-        is_asked(word, cell) or word == "".join(cell + name)
+        is_form_of_any(word, cell) or word == "".join(cell + name)
         for name, cell in zip(table.names, map(split_cell, table.rows[index]), strict=True)
     )
 

@@ -15,9 +15,9 @@ from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_words import (
     asks_for_rows,
     fold_words,
-    is_asked,
     is_cell_named,
-    list_content,
+    is_form_of_any,
+    list_content_words,
     load_word_list,
     split_cell,
 )
@@ -32,22 +32,24 @@ MAX_UNKNOWN: Final = 1  # words of a question without a "not" that the columns n
 SINGULAR_VOWELS: Final = str.maketrans("äöü", "aou")  # German: `Räume` are several of a column `Raum`
 
 
-class _Asked(NamedTuple):
-    """The folded content words of a question: what is asked about, and the words before the "not" that denies it.
+class _Description(NamedTuple):
+    """How a question describes rows, in folded content words.
 
-    `least` is the share of `what` that must be known. `is_guessed` is True if only a prefix denies.
+    - `words` say what the rows have, or, with `is_denied`, what they lack. `others` are the words before the "not".
+    - `min_share` is the share of `words` that must be known.
+    - `is_guessed` is True if only a prefix denies.
     """
 
-    what: Sequence[str]
+    words: Sequence[str]
     others: Sequence[str]
     is_denied: bool
-    least: float = KNOWN_SHARE
+    min_share: float = KNOWN_SHARE
     is_guessed: bool = False
 
 
 def asks_for_described_rows(question: Question) -> bool:
     """Return whether a question asks which rows have something, lack it or are not something."""
-    return bool(_list_readings(question))
+    return bool(_list_descriptions(question))
 
 
 def may_describe_rows(question: Question, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
@@ -58,93 +60,97 @@ def may_describe_rows(question: Question, columns: Sequence[str], rows: Iterable
     """
     names = [split_cell(name) for name in columns]
     known_rows = [[split_cell(cell) for cell in row] for row in rows]
-    return any(_may_describe(asked, names, known_rows) for asked in _list_readings(question))
+    return any(_may_describe(described, names, known_rows) for described in _list_descriptions(question))
 
 
-def _may_describe(asked: _Asked, names: Sequence[Sequence[str]], rows: Sequence[Sequence[Sequence[str]]]) -> bool:
-    is_named = any(is_asked(word, name) for name in names[1:] for word in asked.what)
-    if asked.is_denied:
-        return is_named or any(is_cell_named(cell, asked.what) for row in rows for cell in row)
+def _may_describe(
+    described: _Description, names: Sequence[Sequence[str]], rows: Sequence[Sequence[Sequence[str]]]
+) -> bool:
+    is_named = any(is_form_of_any(word, name) for name in names[1:] for word in described.words)
+    if described.is_denied:
+        return is_named or any(is_cell_named(cell, described.words) for row in rows for cell in row)
     known = [word for name in names for word in name]
-    found = [word for word in asked.what if is_asked(word, known) or is_asked(word.translate(SINGULAR_VOWELS), known)]
-    return is_named and len(asked.what) - len(found) <= MAX_UNKNOWN
+    forms_of_words = [(word, word.translate(SINGULAR_VOWELS)) for word in described.words]
+    unknown = [forms for forms in forms_of_words if not any(is_form_of_any(form, known) for form in forms)]
+    return is_named and len(unknown) <= MAX_UNKNOWN
 
 
 def leave_out_rows(question: Question, chosen: Sequence[Candidate]) -> list[Candidate]:
     """Leave out rows if the question describes them by a "not", because single rows do not answer it."""
-    is_denied = any(asked.is_denied and not asked.is_guessed for asked in _list_readings(question))
+    is_denied = any(described.is_denied and not described.is_guessed for described in _list_descriptions(question))
     return [one for one in chosen if not (is_denied and one.sentence.row)]
 
 
 def find_described_rows(question: Question, tables: Sequence[Table]) -> RowsFound | None:
     """Return the rows of a whole table that the question describes; None if it is not certain which are meant."""
-    readings = _list_readings(question)
-    if readings and not any(asked.is_denied and not asked.is_guessed for asked in readings):
+    descriptions = _list_descriptions(question)
+    if descriptions and not any(described.is_denied and not described.is_guessed for described in descriptions):
         with_value = [rows for table in tables if (rows := _find_rows_with_value(table, question)) is not None]
         if with_value:
             return with_value[0] if len(with_value) == 1 else None
-    for asked in readings:
-        found = [rows for table in tables for rows in _find_in_table(table, asked)]
+    for described in descriptions:
+        found = [rows for table in tables for rows in _find_in_table(table, described)]
         if found:
             return found[0] if len(found) == 1 else None
     return None
 
 
 def _find_rows_with_value(table: Table, question: Question) -> RowsFound | None:
-    """Return the rows that have a value of the question in the column that it names; None if other columns lack the value."""
+    """Return the rows with a value of the question in the column that it names; None if no other column has the value."""
     words = fold_words(question.text)
-    named = [
-        column
-        for column, name in enumerate(table.names)
-        if column and name and all(is_asked(word, words) for word in name)
-    ]
+    named = [column for column, name in enumerate(table.names) if column and _is_name_among(name, words)]
     if len(named) != 1:
         return None
-    cells = list(map(split_cell, table.list_cells(named[0])))
-    values = {cell for cell in cells if cell and set(cell).issubset(words) and cell != table.names[named[0]]}
+    (column,) = named
+    name, cells = table.names[column], list(map(split_cell, table.list_cells(column)))
+    values = {cell for cell in cells if cell and set(cell).issubset(words) and cell != name}
     if len(values) != 1:
         return None
     (value,) = values
-    others = [
-        word for word in list_content(question) if word not in value and not is_asked(word, table.names[named[0]])
-    ]
-    is_in_others = any(
-        column not in (0, *named) and value == split_cell(row[column])
-        for row in table.rows
-        for column in range(len(row))
-    )
-    unknown = len(others) - _count_known(table, others)
-    if not is_in_others or unknown > MAX_UNKNOWN:
+    others = [word for word in list_content_words(question) if word not in value and not is_form_of_any(word, name)]
+    has_unknown_words = len(others) - _count_known(table, others) > MAX_UNKNOWN
+    if has_unknown_words or not _is_in_other_columns(table, value, column):
         return None
     kept = tuple(index for index in filter_rows(table, others) if cells[index] == value)
     return RowsFound(table, kept, len(table.rows)) if 0 < len(kept) <= MAX_COUNTED else None
 
 
-def _list_readings(question: Question) -> list[_Asked]:
-    """Return how the question may describe rows, the likeliest reading first; empty if it asks for something else."""
+def _is_name_among(name: Sequence[str], words: Sequence[str]) -> bool:
+    return bool(name) and all(is_form_of_any(word, words) for word in name)
+
+
+def _is_in_other_columns(table: Table, value: Sequence[str], column: int) -> bool:
+    """Return whether a cell of another column, except the first one, has a value."""
+    others = [other for other in range(1, len(table.columns)) if other != column]
+    return any(value == split_cell(row[other]) for row in table.rows for other in others)
+
+
+def _list_descriptions(question: Question) -> list[_Description]:
+    """Return how the question may describe rows, the likeliest description first; empty if it asks for something else."""
     words = fold_words(question.text)
     denying = load_negation_words().negators | load_word_list("denying")
     denials = [at for at, word in enumerate(words) if word in denying or words[at : at + 2] == OUT_OF]
     left_out = denying | load_word_list("fillers") | load_word_list("choosing") | load_word_list("listing")
-    content = [word for word in list_content(question) if word not in left_out]
+    content = [word for word in list_content_words(question) if word not in left_out]
     is_compared = find_superlative(words) < len(words)
     if not content or len(denials) > 1 or is_compared or not _asks_for_rows(question, words):
         return []
     if not denials:
-        return [*_read_prefixes(content), _Asked(content, [], is_denied=False)]
+        return [*_list_denials_by_prefix(content), _Description(content, [], is_denied=False)]
     after = words[denials[0] :]
-    what, others = ([word for word in content if (word in after) is is_after] for is_after in (True, False))
-    if not what:  # German has the verb at the end: `Für welche Kinder liegt das Einverständnis nicht vor?`
-        return [_Asked(others, others, is_denied=True, least=0)]
-    return [_Asked(what, others, is_denied=True)]
+    denied = [word for word in content if word in after]
+    others = [word for word in content if word not in after]
+    if not denied:  # German has the verb at the end: `Für welche Kinder liegt das Einverständnis nicht vor?`
+        return [_Description(others, others, is_denied=True, min_share=0)]
+    return [_Description(denied, others, is_denied=True)]
 
 
-def _read_prefixes(content: Sequence[str]) -> list[_Asked]:
-    """Return the reading of `unpaid` as "not paid". It is a guess: a university is not a denial."""
+def _list_denials_by_prefix(content: Sequence[str]) -> list[_Description]:
+    """Return the description in which `unpaid` means "not paid". It is a guess: a university is not a denial."""
     stems = {word: word.removeprefix(DENYING_PREFIX) for word in content if word.startswith(DENYING_PREFIX)}
     denied = [stem for stem in stems.values() if len(stem) >= MIN_STEM]
     others = [word for word in content if word not in stems]
-    return [_Asked(denied, others, is_denied=True, is_guessed=True)] if denied else []
+    return [_Description(denied, others, is_denied=True, is_guessed=True)] if denied else []
 
 
 def _asks_for_rows(question: Question, words: Sequence[str]) -> bool:
@@ -154,29 +160,33 @@ def _asks_for_rows(question: Question, words: Sequence[str]) -> bool:
     return not load_word_list("describing").isdisjoint(words) and load_word_list("asking_else").isdisjoint(words)
 
 
-def _find_in_table(table: Table, asked: _Asked) -> Iterator[RowsFound]:
+def _find_in_table(table: Table, described: _Description) -> Iterator[RowsFound]:
     """Yield the rows that are described, for each column that may be meant."""
-    if _count_known(table, asked.others) < KNOWN_SHARE * len(asked.others):
+    if _count_known(table, described.others) < KNOWN_SHARE * len(described.others):
         return
     for column in range(1, len(table.columns)):
-        has = _read_cells(table, column, asked)
-        indices = filter_rows(table, [word for word in asked.others if not is_asked(word, table.names[column])])
+        has = _read_cells(table, column, described)
+        indices = filter_rows(
+            table, [word for word in described.others if not is_form_of_any(word, table.names[column])]
+        )
         states = [has.get(cell) for cell in table.list_cells(column)]
-        kept = tuple(index for index in indices if states[index] is not None and states[index] is not asked.is_denied)
+        kept = tuple(
+            index for index in indices if states[index] is not None and states[index] is not described.is_denied
+        )
         if len(set(has.values())) > 1 and 0 < len(kept) <= MAX_COUNTED:
             yield RowsFound(table, kept, len(table.rows))
 
 
-def _read_cells(table: Table, column: int, asked: _Asked) -> Mapping[str, bool]:
+def _read_cells(table: Table, column: int, described: _Description) -> Mapping[str, bool]:
     """Return for each cell of a column whether it has what is asked about. Cells that tell nothing are left out."""
     cells = {cell: split_cell(cell) for cell in table.list_cells(column)}
-    if asked.is_denied:
-        named = {cell for cell, words in cells.items() if is_cell_named(words, asked.what)}
+    if described.is_denied:
+        named = {cell for cell, words in cells.items() if is_cell_named(words, described.words)}
         if named:
-            known = [word for word in asked.what if any(is_asked(word, cells[cell]) for cell in named)]
-            is_meant = len(known) >= asked.least * len(asked.what)
+            known = [word for word in described.words if any(is_form_of_any(word, cells[cell]) for cell in named)]
+            is_meant = len(known) >= described.min_share * len(described.words)
             return {cell: cell in named for cell, words in cells.items() if words and is_meant}
-    if not _is_column_meant(table, column, asked):
+    if not _is_column_meant(table, column, described):
         return {}
     yes, lacking = load_word_list("yes"), load_word_list("lacking")
     if any(words and yes.issuperset(words) for words in cells.values()):
@@ -184,15 +194,15 @@ def _read_cells(table: Table, column: int, asked: _Asked) -> Mapping[str, bool]:
     return {cell: not lacking.issuperset(words) for cell, words in cells.items()}
 
 
-def _is_column_meant(table: Table, column: int, asked: _Asked) -> bool:
+def _is_column_meant(table: Table, column: int, described: _Description) -> bool:
     """Return whether the column is named: if something is denied, by enough of the words, else by words of its own.
 
     Without a "not", each other word must be known, and none may name a cell: such a question is about this row alone.
     """
-    named = [word for word in asked.what if is_asked(word, table.names[column])]
-    if asked.is_denied or not named:
-        return bool(named) and len(named) >= asked.least * len(asked.what)
-    others = [word for word in asked.what if word not in named]
+    named = [word for word in described.words if is_form_of_any(word, table.names[column])]
+    if described.is_denied or not named:
+        return bool(named) and len(named) >= described.min_share * len(described.words)
+    others = [word for word in described.words if word not in named]
     return _count_known(table, others) == len(others) and not table.find_named_cells(others)
 
 

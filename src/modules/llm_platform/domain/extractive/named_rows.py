@@ -11,12 +11,12 @@ from typing import Final
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.table_words import (
-    KEPT,
+    CACHED_CELLS,
     add_word_parts,
     fold_words,
-    is_asked,
     is_cell_named,
-    list_content,
+    is_form_of_any,
+    list_content_words,
     load_word_list,
     split_cell,
 )
@@ -34,7 +34,7 @@ def find_named_rows(question: Question, candidates: Sequence[Candidate]) -> list
     """
     if count_negators(fold_words(question.text)):
         return []
-    content = tuple(word for word in list_content(question) if word not in load_word_list("counting"))
+    content = tuple(word for word in list_content_words(question) if word not in load_word_list("counting"))
     rows = [one for one in candidates if one.sentence.row and _matches_whole_question(one, content)]
     tables = set(map(_get_table, rows))
     return rows if len(tables) == 1 and len(rows) <= MAX_EQUAL else []
@@ -53,7 +53,7 @@ def _matches_whole_question(row: Candidate, content: tuple[str, ...]) -> bool:
         return False
     texts = (row.source.title, row.sentence.heading, *row.sentence.columns, *(cells[column] for column in naming))
     known = [word for text in texts for word in split_cell(text)]
-    return all(is_asked(word, known) for word in content)
+    return all(is_form_of_any(word, known) for word in content)
 
 
 def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -61,7 +61,7 @@ def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) ->
 
     `Who drives AB 12 C?` does not ask about the car AB 12 D, though most of its words are in that row too.
     """
-    content = tuple(list_content(question))
+    content = tuple(list_content_words(question))
     others: set[int] = set()
     for rows in group_rows(candidates):
         counts = Counter(cell for row in rows for cell in set(row.sentence.row))
@@ -81,14 +81,14 @@ def pick_asked_cells(question: Question, row: Candidate) -> list[tuple[str, str]
     cells = list(zip(row.sentence.columns, row.sentence.row, strict=True))
     if len(cells) < WIDE_FROM:
         return cells
-    content = tuple(list_content(question))
+    content = tuple(list_content_words(question))
     named = {*_find_named_columns(row.sentence.columns, content), *_find_named_cells(row, content)} - {0}
     return [cells[column] for column in (0, *sorted(named))] if named else cells
 
 
 def names_several(question: Question, rows: Iterable[Sequence[str]]) -> bool:
     """Return whether the question names a cell of several of these rows, but not of all of them."""
-    content = tuple(add_word_parts(list_content(question)))
+    content = tuple(add_word_parts(list_content_words(question)))
     named = [any(_is_named(cell, content) for cell in row) for row in rows]
     return 1 < sum(named) < len(named)
 
@@ -113,7 +113,7 @@ def group_named_rows(question: Question, candidates: Sequence[Candidate]) -> lis
     """
     if count_negators(fold_words(question.text)):
         return []
-    asked = _Asked(question)
+    asked = _QuestionWords(question)
     tables = group_rows([one for one in candidates if one.own_credits])
     groups = [group for rows in tables for group in _group_by_name(rows, asked)]
     return sorted(groups, key=lambda group: (-len(group.words), len(group.rows)))
@@ -145,12 +145,12 @@ def _get_table(row: Candidate) -> tuple[int, tuple[str, ...]]:
     return row.rank, row.sentence.columns
 
 
-class _Asked:
-    """The words of a question that may name a row. It remembers which words of cells are among them."""
+class _QuestionWords:
+    """The words of a question that may name a row, with a cache of the words of cells that are among them."""
 
     def __init__(self, question: Question) -> None:
         self._words = add_word_parts(fold_words(question.text))
-        self._content = add_word_parts(list_content(question))
+        self._content = add_word_parts(list_content_words(question))
         self._known: dict[str, tuple[bool, bool]] = {}
 
     def find_name(self, cell: str) -> frozenset[str]:
@@ -170,11 +170,11 @@ class _Asked:
     def _look_up(self, word: str) -> tuple[bool, bool]:
         """Return whether the question has the word, and whether the word is there more than a function word."""
         if word not in self._known:
-            self._known[word] = is_asked(word, self._words), is_asked(word, self._content)
+            self._known[word] = is_form_of_any(word, self._words), is_form_of_any(word, self._content)
         return self._known[word]
 
 
-def _group_by_name(rows: Sequence[Candidate], asked: _Asked) -> list[NamedRows]:
+def _group_by_name(rows: Sequence[Candidate], asked: _QuestionWords) -> list[NamedRows]:
     """Group the rows of a table by the words that name them."""
     by_name: dict[tuple[frozenset[int], frozenset[str]], list[Candidate]] = {}
     for row in rows:
@@ -190,11 +190,11 @@ def _group_by_name(rows: Sequence[Candidate], asked: _Asked) -> list[NamedRows]:
     ]
 
 
-def _is_named_in_full(group: NamedRows, asked: _Asked) -> bool:
+def _is_named_in_full(group: NamedRows, asked: _QuestionWords) -> bool:
     return any(asked.has_all(group.rows[0].sentence.row[column]) for column in group.naming)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_CELLS)
 def _find_named_columns(
     columns: tuple[str, ...], content: tuple[str, ...], *, in_full: bool = False
 ) -> tuple[int, ...]:
@@ -202,7 +202,7 @@ def _find_named_columns(
     enough = all if in_full else any
     names = map(split_cell, columns)
     return tuple(
-        column for column, name in enumerate(names) if name and enough(is_asked(word, content) for word in name)
+        column for column, name in enumerate(names) if name and enough(is_form_of_any(word, content) for word in name)
     )
 
 
@@ -210,6 +210,6 @@ def _find_named_cells(row: Candidate, content: tuple[str, ...]) -> tuple[int, ..
     return tuple(column for column, cell in enumerate(row.sentence.row) if _is_named(cell, content))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_CELLS)
 def _is_named(cell: str, content: tuple[str, ...]) -> bool:
     return is_cell_named(split_cell(cell), content)

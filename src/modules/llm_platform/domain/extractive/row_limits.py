@@ -18,7 +18,12 @@ from modules.llm_platform.domain.extractive.measures import AGE, get_measure, is
 from modules.llm_platform.domain.extractive.quantities import AGE_UNIT, YEARS
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.table_values import Column
-from modules.llm_platform.domain.extractive.table_words import fold_words, is_asked, list_content, load_word_list
+from modules.llm_platform.domain.extractive.table_words import (
+    fold_words,
+    is_form_of_any,
+    list_content_words,
+    load_word_list,
+)
 from modules.llm_platform.domain.extractive.tables import (
     MAX_COUNTED,
     RowsFound,
@@ -81,7 +86,7 @@ def read_limit_question(limit: Limit, language: str) -> LimitQuestion:
         *map(load_word_list, ("choosing", "persons", "listing", "fillers", "counting", "asking_else", "next"))
     )
     words = fold_words(limit.rest)
-    content = [word for word in list_content(read_question(limit.rest, language)) if word not in left_out]
+    content = [word for word in list_content_words(read_question(limit.rest, language)) if word not in left_out]
     return LimitQuestion(limit, words, [word for word in content if not is_measuring_word(word)])
 
 
@@ -92,7 +97,7 @@ def _find_rows_within(table: Table, asked: LimitQuestion) -> RowsFound | None:
     column = choose_column(table, columns, asked)
     if column is None:
         return None
-    indices = filter_rows(table, [word for word in asked.content if not is_asked(word, table.names[column])])
+    indices = filter_rows(table, [word for word in asked.content if not is_form_of_any(word, table.names[column])])
     within = list_within(columns[column], asked.limit)
     kept = tuple(index for index in indices if index in within)
     if kept and _asks_for_next(asked):

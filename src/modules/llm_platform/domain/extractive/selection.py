@@ -2,7 +2,7 @@
 
 `choose_by_words` takes a question and sources, and returns a `Selection` of a few sentences without repetition. A sentence such
 as "It weighs 9 kg" comes together with the sentence before it, or not at all. If the best sentences lack the rare words of the
-question, nothing is chosen. With models, the module `reading` may change the choice. `make_quotes` then puts the chosen
+question, nothing is chosen. With models, the module `reranking` may change the choice. `make_quotes` then puts the chosen
 sentences in the order of their sources, and the module `rendering` writes them as Markdown.
 """
 
@@ -47,7 +47,7 @@ REPEATS_FROM = 0.6  # sentences repeat each other if they share this much of the
 REPETITION_COST = 0.35  # the score that a full repetition would cost, as a share of the top score
 NEIGHBOUR_FLOOR = 0.2  # a sentence continues the one before only with this share of its score
 PART_GAIN = 0.1  # a sentence for a further part must add this share of the part's terms
-MAX_COMPARED = 30  # conflicts and readings are looked for in this many candidates, best first
+MAX_COMPARED = 30  # the best candidates, among which conflicts and the meanings of a term are looked for
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The words of the cells of a table, and which of them a question has, in the same or another form."""
+"""Split the cells of a table into words, and find these in a question, in the same or another form."""
 
 import re
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ OTHER_MEANINGS: Final = {  # words that ask or add in another language: German "
     "en": frozenset(("was", "come")),
     "fr": frozenset(("y",)),
 }
-KEPT: Final = 8192  # cells whose words, and whose comparison with a question, are kept
+CACHED_CELLS: Final = 8192  # size of each cache of what was read from cells
 
 
 @cache
-def load_word_list(kind: str, language: str = "") -> frozenset[str]:
-    """Return the words of a kind in all languages, without those that mean something else in `language`."""
-    return frozenset(map(fold, load_words("table_questions", kind))) - OTHER_MEANINGS.get(language, frozenset())
+def load_word_list(name: str, language: str = "") -> frozenset[str]:
+    """Return a list of `table_questions.json`: words of all languages, without words with another meaning in `language`."""
+    return frozenset(map(fold, load_words("table_questions", name))) - OTHER_MEANINGS.get(language, frozenset())
 
 
 def asks_for_rows(question: Question) -> bool:
@@ -38,7 +38,7 @@ def strip_genitive(word: str) -> str:
     return _GENITIVE.sub("", word)
 
 
-def list_content(question: Question) -> list[str]:
+def list_content_words(question: Question) -> list[str]:
     """Return the words of the question without function words, and without the ending of a genitive: `Anna's` names Anna."""
     stop_words = load_stop_words(question.language)
     words = (strip_genitive(word) for word in fold_words(question.text))
@@ -52,11 +52,11 @@ def add_word_parts(words: Sequence[str]) -> list[str]:
 
 def is_cell_named(cell: Sequence[str], content: Sequence[str]) -> bool:
     """Return whether the question has all words of a cell. A number alone names nothing."""
-    return any(not word.isdigit() for word in cell) and all(is_asked(word, content) for word in cell)
+    return any(not word.isdigit() for word in cell) and all(is_form_of_any(word, content) for word in cell)
 
 
-def is_asked(word: str, content: Sequence[str]) -> bool:
-    return any(is_form(word, other) for other in content)
+def is_form_of_any(word: str, words: Sequence[str]) -> bool:
+    return any(is_form(word, other) for other in words)
 
 
 def is_form(one: str, other: str) -> bool:
@@ -65,7 +65,7 @@ def is_form(one: str, other: str) -> bool:
     return one == other or (one.isalpha() and other.isalpha() and has_same_stem(one, other))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_CELLS)
 def split_cell(text: str) -> tuple[str, ...]:
     return tuple(fold_words(text.replace("_", " ")))
 

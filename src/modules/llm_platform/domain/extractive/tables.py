@@ -11,9 +11,9 @@ from modules.llm_platform.domain.extractive.quantities import AGE_UNIT
 from modules.llm_platform.domain.extractive.superlatives import Extreme
 from modules.llm_platform.domain.extractive.table_values import Column, read_dates, read_quantities
 from modules.llm_platform.domain.extractive.table_words import (
-    is_asked,
     is_cell_named,
     is_form,
+    is_form_of_any,
     load_word_list,
     split_cell,
 )
@@ -201,7 +201,7 @@ def filter_rows(table: Table, content: Sequence[str]) -> list[int]:
     """
     indices, named = list(range(len(table.rows))), table.find_named_cells(content)
     for column in range(1, len(table.columns)):
-        if column in table.flags and any(is_asked(word, content) for word in table.names[column]):
+        if column in table.flags and any(is_form_of_any(word, content) for word in table.names[column]):
             indices = [index for index in indices if table.flags[column][index]]
         elif cells := named.get(column):
             indices = [index for index in indices if split_cell(table.rows[index][column]) in cells]

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
-from modules.llm_platform.domain.extractive.asked_rows import KINDS
 from modules.llm_platform.domain.extractive.described_rows import may_describe_rows
 from modules.llm_platform.domain.extractive.named_rows import names_several
 from modules.llm_platform.domain.extractive.question import Question, read_question_as_written
+from modules.llm_platform.domain.extractive.row_questions import ROW_QUESTION_KINDS
 from modules.llm_platform.domain.extractive.sentences import (
     MAX_PARAGRAPHS,
     MAX_ROWS_OF_WHOLE,
@@ -51,7 +51,7 @@ def needs_all_rows(question: str) -> bool:
     Such a question may have no word of the table that answers it.
     """
     asked = _read(question)
-    return asks_to_compare(asked) or any(kind.asks(asked) for kind in KINDS if kind.needs_all_rows)
+    return asks_to_compare(asked) or any(kind.asks(asked) for kind in ROW_QUESTION_KINDS if kind.needs_all_rows)
 
 
 def _read(question: str) -> Question:

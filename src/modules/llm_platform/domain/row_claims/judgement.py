@@ -1,8 +1,8 @@
 """Judge claims about the rows of a table by what the cells say: `Tom is under 18`, `Ines is older than Ben`, `Three are paid`.
 
 The words of such a claim are not in the table: a row has the age 16, but not the words "under 18". The claim is therefore read
-like a question (`extractive.asked_rows`), and the rows that it names are compared with the rows that answer that question. There
-is no finding if it is uncertain what the claim compares, or if the claim also says something else.
+like a question (`extractive.row_questions`), and the rows that it names are compared with the rows that answer that question.
+There is no finding if it is uncertain what the claim compares, or if the claim also says something else.
 """
 
 from collections.abc import Callable, Sequence

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Final
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.asked_rows import asks_for_any_rows, find_asked_rows
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.limits import read_limits
 from modules.llm_platform.domain.extractive.measures import Direction, list_comparisons
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, read_limit_question
+from modules.llm_platform.domain.extractive.row_questions import asks_for_any_rows, find_rows_in_tables
 from modules.llm_platform.domain.extractive.superlatives import (
     EXTREMES_BY_DIRECTION,
     list_interpretations,
@@ -61,7 +61,7 @@ def find_answering_rows(
         ]
         if (decided := decide_by_rows(question, tables)) is not None:
             return decided
-    found = find_asked_rows(question, list_tables(candidates), candidates)
+    found = find_rows_in_tables(question, list_tables(candidates), candidates)
     if found is not None and asks_to_decide(question) and _has_unknown_name(question, candidates):
         return None
     return replace(found, decision="yes") if found is not None and _asks_for_any(question, found.table) else found

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from modules.llm_platform.domain.extractive.asked_rows import find_asked_rows
 from modules.llm_platform.domain.extractive.compared_rows import find_extreme, read_ranking_question
 from modules.llm_platform.domain.extractive.limits import DATE_LIMITS, QUANTITY_LIMITS, Limit, load_phrases, read_limits
 from modules.llm_platform.domain.extractive.quantities import YEARS, find_unit
@@ -17,9 +16,10 @@ from modules.llm_platform.domain.extractive.row_limits import (
     read_columns,
     read_limit_question,
 )
+from modules.llm_platform.domain.extractive.row_questions import find_rows_in_tables
 from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_values import Column
-from modules.llm_platform.domain.extractive.table_words import is_asked, load_word_list, split_cell
+from modules.llm_platform.domain.extractive.table_words import is_form_of_any, load_word_list, split_cell
 from modules.llm_platform.domain.extractive.tables import RowsFound, filter_rows
 from modules.llm_platform.domain.row_claims.beyond_cells import says_only
 from modules.llm_platform.domain.row_claims.claim import Amount, RowClaim, RowFinding, equals
@@ -185,7 +185,7 @@ def _check_value(claim: RowClaim, found: RowsFound, column: int) -> RowFinding |
     amount = claim.amounts[0]
     is_true = claim.has_cell(amount, found.row_indices, column)
     others = (other for other, name in enumerate(claim.table.names) if other != column and name)
-    is_of_other = any(all(is_asked(word, claim.folded) for word in claim.table.names[other]) for other in others)
+    is_of_other = any(all(is_form_of_any(word, claim.folded) for word in claim.table.names[other]) for other in others)
     if is_of_other or (not is_true and claim.has_cell(amount, found.row_indices)):
         return None
     return RowFinding(is_true, found.row_indices, column, amount.span)
@@ -275,7 +275,7 @@ def check_count(claim: RowClaim) -> RowFinding | None:
     if counted is None or not is_read or not _counts_exactly(claim, counted):
         return None
     question = _make_question(claim, COUNT_PREFIX, [counted.span])
-    found = find_asked_rows(question, [claim.table], [])
+    found = find_rows_in_tables(question, [claim.table], [])
     if found is None or found.extreme or not claim.is_covered:
         return None
     is_true = len(found.row_indices) == counted.value
@@ -341,7 +341,7 @@ def check_list(claim: RowClaim) -> RowFinding | None:
 def _find_described(claim: RowClaim) -> set[int]:
     """Return the rows with the cells that a claim names, or the rows without them if the claim is negated."""
     if count_negators(claim.folded):
-        described = find_asked_rows(_make_question(claim, CHOICE_PREFIX), [claim.table], [])
+        described = find_rows_in_tables(_make_question(claim, CHOICE_PREFIX), [claim.table], [])
         return set(described.row_indices) if described else set()
     named = claim.named_cells
     if len(set().union(*named.values())) < len(named):  # two columns have the same cell
@@ -349,7 +349,7 @@ def _find_described(claim: RowClaim) -> set[int]:
         named = {
             column: cells
             for column, cells in named.items()
-            if any(is_asked(word, claim.folded) for word in names[column])
+            if any(is_form_of_any(word, claim.folded) for word in names[column])
         }
     return {
         index

@@ -19,20 +19,22 @@ class RowQuestionKind(NamedTuple):
     - `find` returns the rows that answer; None if it is uncertain which rows are meant. It gets tables with all their rows, and
       the sentences of all sources.
     - `needs_all_rows` is True if any table may answer, even one that shares no word with the question.
+    - `is_final` is True if no other kind is tried when this kind finds no rows.
     """
 
     asks: Callable[[Question], bool]
     find: Callable[[Question, Sequence[Table], Sequence[Candidate]], RowsFound | None]
     needs_all_rows: bool
+    is_final: bool = False
 
 
 def _find_described(question: Question, tables: Sequence[Table], _candidates: Sequence[Candidate]) -> RowsFound | None:
     return find_described_rows(question, tables)
 
 
-LIMITED: Final = RowQuestionKind(asks_for_limited_rows, find_limited_rows, needs_all_rows=True)
-KINDS: Final = (
-    LIMITED,
+ROW_QUESTION_KINDS: Final = (
+    # Rows beyond the limit of a question do not answer it.
+    RowQuestionKind(asks_for_limited_rows, find_limited_rows, needs_all_rows=True, is_final=True),
     RowQuestionKind(asks_to_rank_or_count, find_ranked_rows, needs_all_rows=True),
     RowQuestionKind(asks_for_described_rows, _find_described, needs_all_rows=False),
     RowQuestionKind(asks_for_dated_rows, find_dated_rows, needs_all_rows=True),
@@ -41,17 +43,19 @@ KINDS: Final = (
 
 def asks_for_any_rows(question: Question) -> bool:
     """Return whether a question is of a kind that rows of a table answer."""
-    return any(kind.asks(question) for kind in KINDS)
+    return any(kind.asks(question) for kind in ROW_QUESTION_KINDS)
 
 
-def find_asked_rows(question: Question, tables: Sequence[Table], candidates: Sequence[Candidate]) -> RowsFound | None:
-    """Return the rows of a table that answer. If a question has a limit, rows beyond it do not answer.
+def find_rows_in_tables(
+    question: Question, tables: Sequence[Table], candidates: Sequence[Candidate]
+) -> RowsFound | None:
+    """Return the rows of a table that answer a question, from the first kind of question that finds rows.
 
     `tables` have all their rows, and `candidates` are the sentences of all sources.
     """
-    for kind in KINDS:
+    for kind in ROW_QUESTION_KINDS:
         if kind.asks(question):
             found = kind.find(question, tables, candidates)
-            if found is not None or kind is LIMITED:
+            if found is not None or kind.is_final:
                 return found
     return None
