@@ -437,10 +437,10 @@ async def test_other_requests_have_their_turn(monkeypatch: pytest.MonkeyPatch) -
     made, most = 0, 0
     describe_sentence = SentenceCheck.describe_sentence
 
-    def counted(self: SentenceCheck, position: int, *, is_open: bool = False) -> VerifiedSentence:
+    def counted(self: SentenceCheck, position: int, *, has_no_text: bool = False) -> VerifiedSentence:
         nonlocal made
         made += 1
-        return describe_sentence(self, position, is_open=is_open)
+        return describe_sentence(self, position, has_no_text=has_no_text)
 
     async def tick() -> None:
         nonlocal made, most

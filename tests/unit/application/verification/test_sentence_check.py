@@ -26,9 +26,9 @@ def test_the_sentences_of_a_source_are_found_in_linear_time() -> None:
     source = Source(index=1, title="A", url="doc:a", text="The value 3 is right.")
 
     def settle(check: SentenceCheck) -> list[int]:
-        check._open = parts[check]
-        return check.settle([source])
+        check._unchecked = parts[check]
+        return check.add_sources([source])
 
-    parts = {check: check._open for check in (small, large)}
+    parts = {check: check._unchecked for check in (small, large)}
     assert len(settle(small)) == 400
     assert is_linear(lambda: settle(small), lambda: settle(large), 10)

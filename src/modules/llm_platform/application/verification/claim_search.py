@@ -58,16 +58,16 @@ class ClaimSearch:
 
     async def find_results(self, claims: Iterable[str]) -> list[Sequence[WebSearchResultItem]]:
         """Return the results for each claim, best first. They are empty if the search of a claim failed."""
-        turns = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
-        results = await asyncio.gather(*(self._search(claim, turns) for claim in claims))
+        semaphore = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
+        results = await asyncio.gather(*(self._search(claim, semaphore) for claim in claims))
         if self._late:
             reason = NOT_SEARCHED.format(count=self._late)
             self.degraded.append(Degraded(component=self._provider.name, reason=reason))
         return results
 
-    async def _search(self, claim: str, turns: asyncio.Semaphore) -> Sequence[WebSearchResultItem]:
+    async def _search(self, claim: str, semaphore: asyncio.Semaphore) -> Sequence[WebSearchResultItem]:
         query = " ".join(claim.split())[:MAX_QUERY_CHARS]
-        async with turns:
+        async with semaphore:
             try:
                 async with deadline_at(self._until):
                     await asyncio.sleep(0)  # past the deadline, nothing is sent

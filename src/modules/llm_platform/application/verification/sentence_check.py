@@ -67,9 +67,9 @@ class SentenceCheck:
         self._checker = CitationChecker([], language, self._signal.check)
         self._read_support = read_support
         self._citations: dict[Span, list[Citation]] = {}
-        self._is_cited: set[int] = set()  # positions of sentences
-        self._open = _divide_into_parts(self.answer)
-        self._settled: set[int] = set()
+        self._cited: set[int] = set()  # positions of sentences that cite a source
+        self._unchecked = _divide_into_parts(self.answer)
+        self._received: set[int] = set()  # numbers of sources, read or not readable
         self._late: set[int] = set()  # positions of sentences that were not compared in time
 
     def require_bounded(self) -> None:
@@ -89,14 +89,14 @@ class SentenceCheck:
     def late_sentences(self) -> int:
         return len(self._late)
 
-    def settle(self, sources: Iterable[Source]) -> list[int]:
-        """Take sources that were read, or could not be. Returns the positions of the sentences that are checked now."""
+    def add_sources(self, sources: Iterable[Source]) -> list[int]:
+        """Add sources, read or not readable, and check the sentences that wait for no further source. Return their positions."""
         for source in sources:
             self._checker.replace_source(source)
-            self._settled.add(source.index)
-        is_ready = [bool(part.numbers) and part.numbers <= self._settled for part in self._open]
-        ready = list(compress(self._open, is_ready))
-        self._open = [part for part, is_settled in zip(self._open, is_ready, strict=True) if not is_settled]
+            self._received.add(source.index)
+        is_complete = [bool(part.numbers) and part.numbers <= self._received for part in self._unchecked]
+        ready = list(compress(self._unchecked, is_complete))
+        self._unchecked = [part for part, is_done in zip(self._unchecked, is_complete, strict=True) if not is_done]
         return [position for part in ready for position in self._check(part)]
 
     def find_sources(
@@ -104,8 +104,8 @@ class SentenceCheck:
     ) -> list[int]:
         """Compare statements with all sources, or only with the sources `among`. Return the positions that got a citation.
 
-        With `among`, a source that lacks a statement is not cited. A source that contradicts it is cited only if `may_contradict`
-        is True, because a page of the web may be about something else.
+        With `among`, a source that does not mention a statement is not cited. A source that contradicts it is cited only if
+        `may_contradict` is True, because a page of the web may be about something else.
         """
         found = []
         for position in positions:
@@ -117,7 +117,7 @@ class SentenceCheck:
             except WorkStoppedError:
                 self._late.add(position)
                 continue
-            if citation is not None and (among is None or _is_told(citation, may_contradict=may_contradict)):
+            if citation is not None and (among is None or _is_relevant(citation, may_contradict=may_contradict)):
                 self._add(citation)
                 found.append(position)
         return found
@@ -127,7 +127,7 @@ class SentenceCheck:
         return [
             position
             for position, sentence in enumerate(self.answer.sentences)
-            if position not in self._is_cited and self._is_statement(position, sentence)
+            if position not in self._cited and self._is_statement(position, sentence)
         ]
 
     def list_doubted(self) -> list[int]:
@@ -160,27 +160,27 @@ class SentenceCheck:
             by_author = [citation for part in parts for citation in self._checker.check_text(part).citations]
             read = {(citation.start, citation.source_index): citation for citation in by_author}
             for sentence in self.answer.sentences:
-                for place, citation in enumerate(self._citations.get((sentence.start, sentence.end), [])):
+                for index, citation in enumerate(self._citations.get((sentence.start, sentence.end), [])):
                     if citation.checked_by == "words":
                         again = read.get((citation.start, citation.source_index))
                         again = again or self._checker.find_closest(sentence, {citation.source_index})
-                        self._citations[sentence.start, sentence.end][place] = again or citation
+                        self._citations[sentence.start, sentence.end][index] = again or citation
 
-    def describe_sentence(self, position: int, *, is_open: bool = False) -> VerifiedSentence:
+    def describe_sentence(self, position: int, *, has_no_text: bool = False) -> VerifiedSentence:
         """Return a sentence with the offsets of the text as sent.
 
-        `is_open` is True if no source was read that the sentence may come from.
+        `has_no_text` is True if no source has a text that the sentence may come from.
         """
         sentence = self.answer.sentences[position]
         citations = tuple(map(self._map_to_original, self._get_citations(position)))
         start, end = self._text.map_span(sentence.start, sentence.end)
         verdict = self._decide_verdict(position) if citations or position not in self._late else "unchecked"
-        is_silent = not citations and (is_open or not self._is_statement(position, sentence))
+        has_no_verdict = not citations and (has_no_text or not self._is_statement(position, sentence))
         return VerifiedSentence(
             start=start,
             end=end,
-            verdict="unchecked" if is_silent else verdict,
-            is_cited=position in self._is_cited,
+            verdict="unchecked" if has_no_verdict else verdict,
+            is_cited=position in self._cited,
             citations=citations,
             difference=next(
                 (found.difference for found in citations if found.verdict == verdict and found.difference), None
@@ -194,14 +194,14 @@ class SentenceCheck:
                 checked = self._checker.check_text(_read_text(self.answer, part))
         except WorkStoppedError:
             self._late.update(range(part.first, part.end))
-            self._is_cited.update(
+            self._cited.update(
                 position for position in range(part.first, part.end) if self.answer.sentences[position].cited
             )
             return range(part.first, part.end)
         starts = {self.answer.sentences[position].start: position for position in range(part.first, part.end)}
         for citation in checked.citations:
             self._add(citation)
-            self._is_cited.add(starts[citation.start])
+            self._cited.add(starts[citation.start])
         return range(part.first, part.end)
 
     def _add(self, citation: Citation) -> None:
@@ -212,7 +212,7 @@ class SentenceCheck:
         return self._citations.get((sentence.start, sentence.end), [])
 
     def _decide_verdict(self, position: int) -> Verdict:
-        """Return the best verdict of the author's citations; without any, of those that were found."""
+        """Return the best verdict of the author's citations; without any, the best verdict of the citations that were found."""
         found = self._get_citations(position)
         of_author = [citation for citation in found if citation.cited_by == "model"] or found
         verdicts: list[Verdict] = [citation.verdict for citation in of_author]
@@ -234,25 +234,27 @@ class SentenceCheck:
         return dict(zip(("start", "end"), self._text.map_span(start, end), strict=True))
 
 
-def _is_told(citation: Citation, *, may_contradict: bool) -> bool:
+def _is_relevant(citation: Citation, *, may_contradict: bool) -> bool:
     """Return whether a source that was searched for says something about the statement."""
     return citation.verdict in ("supported", "partial") or (may_contradict and citation.finding == "contradicts")
 
 
 def _divide_into_parts(answer: AnswerText) -> list[TextPart]:
     """Return the parts of a text: sentences that share markers, and every other sentence alone."""
-    reach = list(range(1, len(answer.sentences) + 1))  # for each sentence, the least end of a part that begins with it
+    ends = list(
+        range(1, len(answer.sentences) + 1)
+    )  # for each sentence, where a part that begins with it ends at the earliest
     numbers = [set(sentence.cited) for sentence in answer.sentences]
     for markers in answer.trailing:
-        last = markers.sentences.stop if markers.alone else min(markers.sentences.stop + 1, len(reach))
-        reach[markers.sentences.start] = max(reach[markers.sentences.start], last)
+        last = markers.sentences.stop if markers.alone else min(markers.sentences.stop + 1, len(ends))
+        ends[markers.sentences.start] = max(ends[markers.sentences.start], last)
         numbers[markers.sentences.start].update(markers.numbers)
     parts: list[TextPart] = []
     first = 0
-    while first < len(reach):
-        end, position = reach[first], first
+    while first < len(ends):
+        end, position = ends[first], first
         while position < end:
-            end = max(end, reach[position])
+            end = max(end, ends[position])
             position += 1
         parts.append(TextPart(first, end, frozenset().union(*numbers[first:end])))
         first = end
@@ -260,7 +262,7 @@ def _divide_into_parts(answer: AnswerText) -> list[TextPart]:
 
 
 def _read_text(answer: AnswerText, part: TextPart) -> AnswerText:
-    """Return a part of an answer, with the places of its markers counted from its beginning."""
+    """Return a part of an answer. The positions of its markers count from its beginning."""
     trailing = [
         replace(markers, sentences=range(markers.sentences.start - part.first, markers.sentences.stop - part.first))
         for markers in answer.trailing

@@ -102,8 +102,8 @@ async def read_sources(
             by_address[key] = [source]
     if settled:
         yield settled
-    turns = asyncio.Semaphore(MAX_CONCURRENT_READS)
-    tasks = [asyncio.create_task(_read(group, reader, until, turns, on_read)) for group in by_address.values()]
+    semaphore = asyncio.Semaphore(MAX_CONCURRENT_READS)
+    tasks = [asyncio.create_task(_read(group, reader, until, semaphore, on_read)) for group in by_address.values()]
     try:
         for task in asyncio.as_completed(tasks):
             yield await task
@@ -112,12 +112,12 @@ async def read_sources(
 
 
 async def _read(
-    group: Sequence[NamedSource], reader: IPageReader, until: float, turns: asyncio.Semaphore, on_read: OnRead
+    group: Sequence[NamedSource], reader: IPageReader, until: float, semaphore: asyncio.Semaphore, on_read: OnRead
 ) -> list[ReadSource]:
     """Read the page of sources with the same address."""
     url = group[0].url
     try:
-        async with deadline_at(until), turns:
+        async with deadline_at(until), semaphore:
             page = await reader.read(url)
     except TimeoutError:
         on_read(url, PageTimeoutError.code, 0)

@@ -47,15 +47,15 @@ class TextComparison:
     async def add(self, read: Sequence[ReadSource]) -> list[int]:
         """Add sources, and compare the sentences that wait for no further source. Return the positions of these sentences."""
         self._sources |= {source.index: source for source in read}
-        return await self.run(lambda: self.check.settle([source.make_source() for source in read]))
+        return await self.run(lambda: self.check.add_sources([source.make_source() for source in read]))
 
     async def send(self, positions: Sequence[int]) -> None:
         """Send the sentences that are new or have changed, and let other tasks run in between."""
-        is_open = not any(source.text for source in self._sources.values())
+        has_no_text = not any(source.text for source in self._sources.values())
         for count, position in enumerate(positions):
             if count and count % SENTENCES_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            sentence = self.check.describe_sentence(position, is_open=is_open)
+            sentence = self.check.describe_sentence(position, has_no_text=has_no_text)
             if self._sent.get(position) != sentence:
                 self._sent[position] = sentence
                 self._emit(events.SentenceVerified(request_id=self._request_id, sentence=sentence))

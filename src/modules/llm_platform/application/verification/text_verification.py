@@ -118,7 +118,7 @@ class TextVerification:
         return cited
 
     async def _read_sentences(self, cited: CitedText) -> TextComparison:
-        support = None if self._tools.judge else self._support  # a judge decides the same claims, and more surely
+        support = None if self._tools.judge else self._support  # a judge decides the same claims with more certainty
         check = await run_stoppable(self._signal, lambda: SentenceCheck(cited, self._language, self._signal, support))
         check.require_bounded()
         return TextComparison(check, self._signal, self._request_id, self._emit)

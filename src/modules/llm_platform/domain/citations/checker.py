@@ -247,10 +247,10 @@ class CitationChecker:
         return sorted(likely, key=shares.__getitem__, reverse=True)[:MAX_TRIED_SOURCES]
 
     def _measure_known_share(self, claim: Claim, number: int) -> float:
-        """Return the share of the claim's words that a source has; 1 if its tables tell whether the claim is true."""
+        """Return the share of the claim's words that a source has; 1 if its tables decide whether the claim is true."""
         source = self._prepared[number]
-        is_told = bool(source.tables) and judge_rows(claim.text, source.tables, self._language).finding is not None
-        return 1.0 if is_told else source.measure_known_share(claim.words)
+        is_decided = bool(source.tables) and judge_rows(claim.text, source.tables, self._language).finding is not None
+        return 1.0 if is_decided else source.measure_known_share(claim.words)
 
     def _score_support(self, sentence: AnswerSentence, number: int) -> float:
         """Return the score of the source if it supports the sentence, else 0. Scores below MIN_FOUND_SCORE may be 0 too."""
@@ -265,7 +265,7 @@ class CitationChecker:
 
         `is_shown` is False if the judgement is only compared with others, so a support model need not decide it.
         """
-        cells = tuple((cell.text, cell.with_heads) for cell in sentence.list_cells(number))
+        cells = tuple((cell.text, cell.with_headers) for cell in sentence.list_cells(number))
         clauses = tuple(clause.text for clause in sentence.list_clauses(number))
         key = CheckKey(sentence.claim, cells, clauses, number)
         if key not in self._judged:
@@ -286,7 +286,7 @@ class CitationChecker:
 
     def _judge_key(self, key: CheckKey, *, is_all_cited: bool) -> Judgement:
         source, read, language = self._prepared[key.source], self._read_claim, self._language
-        cells = [(read(cell), read(with_heads)) for cell, with_heads in key.cells]
+        cells = [(read(cell), read(with_headers)) for cell, with_headers in key.cells]
         whole = judge(read(key.claim), source, language, cells)
         if not key.clauses:
             return whole
@@ -351,8 +351,8 @@ class CitationChecker:
 
 def _decide_verdict(source: Source, judgement: Judgement) -> Verdict:
     """Return the verdict. An excerpt that neither supports nor contradicts a sentence says nothing about its page."""
-    is_open = judgement.verdict == "unsupported" and source.text_kind == "snippet" and not judgement.is_refuted
-    return "unchecked" if is_open else judgement.verdict
+    says_nothing = judgement.verdict == "unsupported" and source.text_kind == "snippet" and not judgement.is_refuted
+    return "unchecked" if says_nothing else judgement.verdict
 
 
 @cache

@@ -107,10 +107,10 @@ def test_the_sentences_of_a_text_are_decided_by_the_model() -> None:
         "Employees may work remotely two days if managers consent.",
     ):
         check = SentenceCheck(read_citations(text), "en", read_support=lambda claims: [[50.0] for _ in claims])
-        check.settle([source])
+        check.add_sources([source])
         check.find_sources(check.list_uncited())
         assert ("supported", "encoder") in [(c.verdict, c.checked_by) for c in check.list_citations()], text
         check = SentenceCheck(read_citations(text), "en", read_support=lambda claims: ())
-        check.settle([source])
+        check.add_sources([source])
         check.find_sources(check.list_uncited())
         assert {found.checked_by for found in check.list_citations()} == {"words"}

@@ -3,8 +3,7 @@
 `prepare_source` splits and indexes a source once, and `SourceText.find_best_passage` compares it with many claims. `facts` then
 compares the claim with the passage.
 
-Sets of sentences, and sets of words of a claim, are integers whose bit i stands for number i: if a sentence has the words 0 and
-2 of a claim, its mask is 0b101.
+Sets of sentences, and sets of words of a claim, are bitmasks. If a sentence has the words 0 and 2 of a claim, its mask is 0b101.
 """
 
 import html
@@ -53,7 +52,7 @@ class Passage:
     - `span` delimits the passage in the source.
     - `sentences` has the best sentence, then other sentences of the source that are nearly as good.
     - `matched` has the words of the claim that occur in the passage, as bits.
-    - `known` is the share of the claim's words, by weight, that occur anywhere in the source, 0 to 1.
+    - `known_share` is the share of the claim's words, by weight, that occur anywhere in the source, 0 to 1.
     - `masks` maps each sentence of the source to the words of the claim that it has, as bits.
     - `ranked` are the sentences that share most with the claim, best first.
     """
@@ -61,7 +60,7 @@ class Passage:
     span: Span
     sentences: tuple[SentenceNumber, ...]
     matched: int
-    known: float
+    known_share: float
     masks: Mapping[SentenceNumber, int]
     ranked: tuple[SentenceNumber, ...]
 
@@ -135,7 +134,7 @@ class SourceText:
         return self._postings.get(word, 0)
 
     def find_sentences(self, word: str) -> int:
-        """Return the sentences that have the word, another form of it, or another writing of a number, as bits."""
+        """Return the sentences that have the word, another form of it, or the same number written differently, as bits."""
         known = self._related.get(word)
         if known is None:
             known = self._related[word] = self._find_related_sentences(word)
@@ -198,7 +197,7 @@ class SourceText:
             span=(self.spans[first][0], self.spans[last][1]),
             sentences=(best, *others),
             matched=matched,
-            known=worth(masks.all_words) / claim.total,
+            known_share=worth(masks.all_words) / claim.total,
             masks=masks,
             ranked=tuple(ranked),
         )
@@ -218,9 +217,9 @@ class SourceText:
         return " ".join(" ".join(self.text[slice(*span)].split()) for span in sorted(chosen))
 
     def cut_windows(self, limit: int) -> list[Span]:
-        """Return spans of whole sentences that cover the text, up to `limit` characters each. Neighbours share about a half.
+        """Return spans of whole sentences that cover the text, up to `limit` characters each.
 
-        A longer sentence is cut at the limit.
+        Adjacent spans overlap by about half. A longer sentence is cut at the limit.
         """
         windows: list[Span] = []
         first, count = 0, len(self.spans)

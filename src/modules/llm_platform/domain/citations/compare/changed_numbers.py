@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.changes import Change, find_figures, find_place, find_word
+from modules.llm_platform.domain.citations.compare.changes import Change, find_figures, find_phrase, find_word
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.table_rows import find_other_cell
 from modules.llm_platform.domain.citations.read.claims import ClaimNumber
@@ -131,8 +131,8 @@ def find_changed_date(compared: Comparison) -> Change | None:
     if found is None:
         return None
     own, other = found
-    changed = compared.locate_in_passage(find_place(compared.passage_facts.text, other))
-    return Change("date", find_place(compared.claim.text, own), changed)
+    changed = compared.locate_in_passage(find_phrase(compared.passage_facts.text, other))
+    return Change("date", find_phrase(compared.claim.text, own), changed)
 
 
 def find_replaced_date(compared: Comparison) -> Change | None:
@@ -151,7 +151,7 @@ def find_replaced_date(compared: Comparison) -> Change | None:
     if changed is None:
         return None
     own, other = changed
-    return Change("date", find_place(claim.text, own), compared.locate(after, find_place(later.text, other)))
+    return Change("date", find_phrase(claim.text, own), compared.locate(after, find_phrase(later.text, other)))
 
 
 def count_missing_numbers(compared: Comparison) -> int:
@@ -196,6 +196,6 @@ def _read_number_kind(text: str, offset: Offset, values: NumberValues) -> _Numbe
 
 
 def _find_number_and_unit(text: str, offset: Offset) -> Span:
-    """Return the place of the number at this offset and its unit."""
+    """Return the span of the number at this offset, and its unit."""
     match = _UNIT.match(text, offset)
     return match.span() if match else find_figures(text, offset)

@@ -27,7 +27,7 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 _REMOVED: Final = "\x00"  # stands for a character that the claim does not have
 
 
-Places = tuple[Span, Span]  # a span of the claim, and the span of a sentence that says otherwise
+SpanPair = tuple[Span, Span]  # a span of the claim, and the span of a sentence that says otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def find_word(text: str, position: WordNumber) -> Span:
     return 0, len(text)
 
 
-def find_place(text: str, written: str) -> Span:
+def find_phrase(text: str, written: str) -> Span:
     """Return the span of the first occurrence of a word or phrase; the whole text if there is none."""
     at = text.find(written)
     return (at, at + len(written)) if written and at >= 0 else (0, len(text))
@@ -68,8 +68,8 @@ def find_words(text: str, words: Sequence[str]) -> Span:
     """Return the span from the first to the last of these words, which are adjacent."""
     if not words:
         return 0, len(text)
-    start, end = find_place(text, words[0])[0], find_place(text, words[-1])[1]
-    return (start, end) if start < end else find_place(text, words[0])
+    start, end = find_phrase(text, words[0])[0], find_phrase(text, words[-1])[1]
+    return (start, end) if start < end else find_phrase(text, words[0])
 
 
 def shift(span: Span, by: int) -> Span:
@@ -82,7 +82,7 @@ def locate_difference(sentence: AnswerSentence, change: Change, source: SourceTe
     The result is None if the claim cannot be found in the answer, or if no words of the source replace the words of the
     claim. It is also None if replaced words or names are too long to be compared: a reader would see two unrelated texts.
     """
-    claimed = _find_claimed_place(sentence, change.claimed)
+    claimed = _convert_claimed_span(sentence, change.claimed)
     if claimed is None:
         return None
     (start, end), (first, last) = claimed, change.found
@@ -100,7 +100,7 @@ def _is_pair(mine: str, theirs: str) -> bool:
     return is_short and ". " not in theirs and mine.casefold() != theirs.casefold()
 
 
-def _find_claimed_place(sentence: AnswerSentence, claimed: Span) -> Span | None:
+def _convert_claimed_span(sentence: AnswerSentence, claimed: Span) -> Span | None:
     """Convert a span of the claim, which has no markup, into a span of the answer.
 
     Return None if the two texts cannot be aligned.

@@ -1,7 +1,7 @@
 """Rank the sentences of a source by the words of a claim that they have.
 
-Sets of words of a claim, and sets of sentences, are integers whose bit i stands for number i. A page has hundreds of sentences,
-and whole sets are compared in one step.
+Sets of words of a claim, and sets of sentences, are bitmasks: a page has hundreds of sentences, and bitmasks compare whole sets
+in one step.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ class ClaimMasks(dict[SentenceNumber, int]):
         return mask
 
     def rank(self, worth: Callable[[int], float]) -> list[SentenceNumber]:
-        """Return the RANKED_SENTENCES whose words are worth most. Sentences of equal worth keep their order."""
+        """Return the RANKED_SENTENCES with the highest worth of their words. Ties keep their order."""
         alike: dict[int, int] = {}  # maps each set of words to the sentences that have exactly these
         for bit, sentences in self._with_words:
             for mask, known in list(alike.items()):

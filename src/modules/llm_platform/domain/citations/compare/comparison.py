@@ -3,7 +3,7 @@
 A long page contains most numbers and names somewhere. So a fact is only confirmed by sentences that share most of the clause
 around it: "The fort has 12 gates" is not confirmed by a sentence that a wall has 12 towers.
 
-The sentences of a source and the words of a claim are numbered. A set of them is an integer whose bit i stands for number i.
+Sets of sentences of a source, and sets of words of a claim, are bitmasks.
 """
 
 from collections.abc import Callable, Iterator

@@ -10,14 +10,14 @@
 | grew by 12 percent in the south | grew by 12 percent in the north and fell by 4 percent in the south | `compare_clauses` |
 | 工会支持 | 工会反对 | `compare_han_verbs` |
 
-Each comparison takes a claim and one sentence, and requires the same words around the two opposites. It returns the places of
+Each comparison takes a claim and one sentence, and requires the same words around the two opposites. It returns the spans of
 the opposites. None means that there are no opposites, or that one text has both.
 """
 
 from collections.abc import Callable
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.changes import Change, Places
+from modules.llm_platform.domain.citations.compare.changes import Change, SpanPair
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.number_contrasts import (
     compare_bounds,
@@ -32,7 +32,7 @@ from modules.llm_platform.domain.citations.compare.word_contrasts import (
 )
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 
-COMPARISONS: Final[tuple[Callable[[Claim, TextFacts], Places | None], ...]] = (
+COMPARISONS: Final[tuple[Callable[[Claim, TextFacts], SpanPair | None], ...]] = (
     compare_quantities,
     compare_stances,
     compare_times,
@@ -46,15 +46,15 @@ COMPARISONS: Final[tuple[Callable[[Claim, TextFacts], Places | None], ...]] = (
 def find_contrast(compared: Comparison) -> Change | None:
     """Return the opposite in the best sentence; None if another sentence shares the same words and has no opposite."""
     best, *alike = compared.list_sentences_like_best()
-    places = _compare_with_sentence(compared.claim, compared.read_facts(best))
-    if places is None:
+    spans = _compare_with_sentence(compared.claim, compared.read_facts(best))
+    if spans is None:
         return None
     if any(_compare_with_sentence(compared.claim, compared.read_facts(sentence)) is None for sentence in alike):
         return None
-    claimed, found = places
+    claimed, found = spans
     return Change("negation", claimed, compared.locate(best, found))
 
 
-def _compare_with_sentence(claim: Claim, sentence: TextFacts) -> Places | None:
-    """Return the places of the first opposite that a comparison finds; None if there is none."""
-    return next((places for compare in COMPARISONS if (places := compare(claim, sentence)) is not None), None)
+def _compare_with_sentence(claim: Claim, sentence: TextFacts) -> SpanPair | None:
+    """Return the spans of the first opposites that a comparison finds; None if there is none."""
+    return next((spans for compare in COMPARISONS if (spans := compare(claim, sentence)) is not None), None)

@@ -34,7 +34,7 @@ MAX_WINDOWS_READ = 4  # a source without a word of the claim is read if it is at
 class CheckKey(NamedTuple):
     """A sentence and the number of a source that it cites. Equal sentences of an answer are judged once.
 
-    `cells` are the cells of a table row, each alone and with its heads. `clauses` are the clauses that cite the source.
+    `cells` are the cells of a table row, each alone and with its headers. `clauses` are the clauses that cite the source.
     """
 
     claim: str

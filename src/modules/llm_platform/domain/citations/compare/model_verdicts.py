@@ -107,7 +107,7 @@ def _is_within(citation: Citation, claim: str | None) -> bool:
 
 
 def _list_facts(text: str, identifiers: frozenset[str]) -> list[NumberValues]:
-    """Return the figures, words for numbers, months, weekdays and identifiers of a text, in order of their first place.
+    """Return the figures, words for numbers, months, weekdays and identifiers of a text, in order of first occurrence.
 
     Each is the set of values that it can mean. `identifiers` are words that count as identifiers, whatever they look like.
     """

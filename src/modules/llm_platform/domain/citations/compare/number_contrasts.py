@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.compare.changes import Places, find_number, find_word
+from modules.llm_platform.domain.citations.compare.changes import SpanPair, find_number, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
 from modules.llm_platform.domain.text.numbers import NumberValues, find_number_words, load_number_words, read_value
@@ -24,19 +24,19 @@ BOUND_REACH: Final = 3  # a bound is looked for in this many words before its nu
 # --- the words beside a number
 
 
-def compare_periods(claim: Claim, sentence: TextFacts) -> Places | None:
+def compare_periods(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Compare the periods of one amount: "600 euros a year" and "600 euros once"."""
     return _compare_at_numbers(claim, sentence, _find_period_after)
 
 
-def compare_bounds(claim: Claim, sentence: TextFacts) -> Places | None:
+def compare_bounds(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Compare the bounds of one number: "at least three years" and "at most three years"."""
     return _compare_at_numbers(claim, sentence, _find_bound_before)
 
 
 def _compare_at_numbers(
     claim: Claim, sentence: TextFacts, read: Callable[[TextFacts, Offset], tuple[Hashable, WordNumber] | None]
-) -> Places | None:
+) -> SpanPair | None:
     """Compare the words beside a number that both texts have. Return both words if they are of different kinds.
 
     `read` gets the offset of a number. It returns the kind of the word beside it and the position of that word.
@@ -103,7 +103,7 @@ def _list_numbers(facts: TextFacts) -> list[tuple[NumberValues, Offset]]:
 class _NumberedClause(NamedTuple):
     """A clause with one number.
 
-    `span` is the place of the number, `unit` is the word right after it, and `before` and `after` are the content words around.
+    `span` delimits the number, `unit` is the word right after it, and `before` and `after` are the content words around.
     """
 
     values: NumberValues
@@ -116,7 +116,7 @@ class _NumberedClause(NamedTuple):
         return is_form_of_any(word, self.before) or is_form_of_any(word, self.after)
 
 
-def compare_clauses(claim: Claim, sentence: TextFacts) -> Places | None:
+def compare_clauses(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Compare a claim that has one number with a sentence of two clauses that have a number each.
 
     The claim is wrong if it has the number of one clause and the words of the other clause.

@@ -20,20 +20,20 @@ def find_other_cell(
 ) -> Span | None:
     """Return the span of the table cell that contradicts a number of the claim; None if there is none.
 
-    The claim must name the first cell of exactly one row, and neither this row nor the head of the table may have the number.
-    If several cells have a number, the result is the cell whose column head shares most words with the claim, or the first of
+    The claim must name the first cell of exactly one row, and neither this row nor the header of the table may have the number.
+    If several cells have a number, the result is the cell whose column header shares most words with the claim, or the first of
     equal ones. `ranked` are the sentences of the source that share most with the claim.
     """
     named = [sentence for sentence in ranked if _is_row(source, sentence) and _is_named(claim, source, sentence)]
     if len(named) != 1:
         return None
-    row, head = named[0], _find_head(source, named[0])
-    if head == row or any(values & other for at in (row, head) for other, _ in list_numbers(_get_text(source, at))):
+    row, header = named[0], _find_header(source, named[0])
+    if header == row or any(values & other for at in (row, header) for other, _ in list_numbers(_get_text(source, at))):
         return None
-    cells, heads = _list_cells(source, row)[1:], _list_cells(source, head)[1:]
+    cells, headers = _list_cells(source, row)[1:], _list_cells(source, header)[1:]
     figures = [
-        (cell, head_cell)
-        for cell, head_cell in zip(cells, heads, strict=False)
+        (cell, header_cell)
+        for cell, header_cell in zip(cells, headers, strict=False)
         if list_numbers(_cut_text(source, cell))
     ]
     if not figures:
@@ -53,7 +53,7 @@ def _is_named(claim: Claim, source: SourceText, row: SentenceNumber) -> bool:
     )
 
 
-def _find_head(source: SourceText, row: SentenceNumber) -> SentenceNumber:
+def _find_header(source: SourceText, row: SentenceNumber) -> SentenceNumber:
     """Return the first row of the table."""
     while row > 0 and _is_row(source, before := SentenceNumber(row - 1)):
         row = before

@@ -134,7 +134,7 @@ def _occurs_undenied(words: str, text: str) -> bool:
 def judge(claim: Claim, source: SourceText, language: str, cells: Sequence[tuple[Claim, Claim]] = ()) -> Judgement:
     """Return the judgement on a claim. `language` is the language of the answer.
 
-    `cells` are the cells of a table row, each alone and with its heads. If the source does not support the row as one sentence,
+    `cells` are the cells of a table row, each alone and with its headers. If the source does not support the row as one sentence,
     the row gets the weakest verdict of its cells.
     """
     judgement = _judge_claim(claim, source, language)
@@ -151,7 +151,7 @@ def judge_clauses(
 ) -> Judgement:
     """Return `whole`, the judgement on a sentence, or the judgement on its weakest clause if that is better.
 
-    A source that is cited in the middle of a sentence may support only its clause. `clauses` are the ones that cite the source.
+    A source that is cited in the middle of a sentence may support only its clause. `clauses` are the clauses that cite it.
     If another clause has no marker (`is_all_cited` is False), the sentence is partial at best.
     """
     if whole.verdict not in ("partial", "unsupported"):
@@ -175,56 +175,58 @@ def _get_rank(judgement: Judgement) -> int:
     return POSSIBLE_SUPPORT[judgement.verdict]
 
 
-def _judge_cell(cell: Claim, with_heads: Claim, source: SourceText, language: str) -> Judgement:
-    judgement = _judge_claim(with_heads, source, language)
+def _judge_cell(cell: Claim, with_headers: Claim, source: SourceText, language: str) -> Judgement:
+    judgement = _judge_claim(with_headers, source, language)
     if judgement.verdict == "unsupported" and is_verbatim(cell, source):
         return Judgement("partial", judgement.score)
     return judgement
 
 
-def score_support(claim: Claim, source: SourceText, language: str, least: float) -> float:
-    """Return the score of a claim that `judge` calls supported; 0 for other verdicts and for scores below `least`.
+def score_support(claim: Claim, source: SourceText, language: str, min_score: float) -> float:
+    """Return the score of a claim that `judge` calls supported; 0 for other verdicts and for scores below `min_score`.
 
-    This is faster than `judge`: most sources score below `least`, and their facts are not compared.
+    This is faster than `judge`: most sources score below `min_score`, and their facts are not compared.
     """
     if not source.tables and not any(source.find_sentences(word.key) for word in claim.words if word.is_content):
         return 0.0
-    judgement = _judge_claim(claim, source, language, least=least)
+    judgement = _judge_claim(claim, source, language, min_score=min_score)
     return judgement.score if judgement.verdict == "supported" else 0.0
 
 
-def _judge_claim(claim: Claim, source: SourceText, language: str, *, least: float = 0.0) -> Judgement:
-    """Return the judgement on a claim without cells. With a score below `least`, it is only known not to be supported."""
+def _judge_claim(claim: Claim, source: SourceText, language: str, *, min_score: float = 0.0) -> Judgement:
+    """Return the judgement on a claim without cells. With a score below `min_score`, it is only known not to be supported."""
     if not source.text.strip():
         return Judgement("unchecked", 0.0)
     passage = source.find_best_passage(claim)
-    if passage is not None and passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
+    if passage is not None and passage.known_share >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
         return Judgement("supported", 1.0, passage.span, is_verbatim=True)
     rows = judge_rows(claim.text, source.tables, language)
     if rows.claim is not None and rows.finding is not None:
         return _judge_by_rows(rows.claim, rows.finding, source)
     if passage is None:
-        return _spare_foreign_claim(claim, source, language, Judgement("unsupported", 0.0))
-    judgement = _judge_by_facts(claim, source, passage, language, least=least)
+        return _leave_foreign_claim_unchecked(claim, source, language, Judgement("unsupported", 0.0))
+    judgement = _judge_by_facts(claim, source, passage, language, min_score=min_score)
     if rows.is_open:
-        return _leave_open(judgement)
-    if judgement.verdict != "supported" and passage.known < MIN_SAME_LANGUAGE_SHARE:
-        return _spare_foreign_claim(claim, source, language, judgement)
+        return _limit_to_partial(judgement)
+    if judgement.verdict != "supported" and passage.known_share < MIN_SAME_LANGUAGE_SHARE:
+        return _leave_foreign_claim_unchecked(claim, source, language, judgement)
     return judgement
 
 
-def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage, language: str, *, least: float) -> Judgement:
+def _judge_by_facts(
+    claim: Claim, source: SourceText, passage: Passage, language: str, *, min_score: float
+) -> Judgement:
     compared, limits = Comparison(claim, source, passage), read_weights()
     features = compute_features(compared)
     score = compute_probability(features)
-    if round(score, 2) < least:
+    if round(score, 2) < min_score:
         return Judgement("unsupported", 0.0)
     change = find_change(compared)
     is_partial = change is not None or is_partial_at_best(compared)
     if score >= limits.supported and not is_partial:
         return Judgement("supported", round(score, 2), passage.span)
     unchanged = 0.0 if change is None else _measure_unchanged_share(claim, source, change)
-    is_foreign = change is not None and unchanged < MIN_CERTAIN_SHARE and _are_foreign(claim, source, language)
+    is_foreign = change is not None and unchanged < MIN_CERTAIN_SHARE and _differ_in_language(claim, source, language)
     is_refuted = unchanged >= MIN_REFUTED_SHARE
     is_unsupported = is_refuted or is_foreign or score < limits.partial
     highest_score = limits.refuted if is_unsupported else limits.supported
@@ -243,7 +245,7 @@ def _judge_by_facts(claim: Claim, source: SourceText, passage: Passage, language
 def _measure_unchanged_share(claim: Claim, source: SourceText, change: Change) -> float:
     """Return the share of the claim's other words that the source has, by weight; 1 if there are no other words.
 
-    If the change has no place of its own, it spans the whole claim. Then all words count.
+    A change without a position of its own spans the whole claim. In this case, all words count.
     """
     first, last = change.claimed if change.claimed != (0, len(claim.text)) else (0, 0)
     words = zip(claim.words, claim.offsets, strict=True)
@@ -273,24 +275,24 @@ def _quote_rows(table: SourceTable, indices: Sequence[int]) -> Span:
     return (table.spans[first][0], table.spans[last][1]) if is_adjacent else table.spans[indices[-1]]
 
 
-def _leave_open(judgement: Judgement) -> Judgement:
+def _limit_to_partial(judgement: Judgement) -> Judgement:
     """Limit the judgement of the words on a claim that compares rows, because words cannot tell whether it is true."""
     verdict = min(judgement.verdict, "partial", key=POSSIBLE_SUPPORT.__getitem__)
     score = round(min(judgement.score, read_weights().supported), 2)
     return replace(judgement, verdict=verdict, score=score, is_refuted=False, change=None, highest="partial")
 
 
-def _spare_foreign_claim(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
+def _leave_foreign_claim_unchecked(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
     """Return `unchecked` if claim and source are in different languages, else `judgement`.
 
-    Words of two languages cannot be compared. But if the source lacks a figure or name of the claim, `judgement` stays.
+    Words of two languages cannot be compared. If the source lacks a figure or a name of the claim, `judgement` stays.
     """
-    if not _are_foreign(claim, source, language) or _lacks_figure_or_name(claim, source):
+    if not _differ_in_language(claim, source, language) or _lacks_figure_or_name(claim, source):
         return judgement
     return Judgement("unchecked", judgement.score, judgement.quote)
 
 
-def _are_foreign(claim: Claim, source: SourceText, language: str) -> bool:
+def _differ_in_language(claim: Claim, source: SourceText, language: str) -> bool:
     """Return whether claim and source are in different languages. `language` is the language of the answer."""
     primary = language.partition("-")[0].lower()
     return source.language not in (None, primary) and detect_language(claim.text) == primary

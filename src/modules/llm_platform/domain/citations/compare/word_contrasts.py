@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.changes import Places, find_number, find_word
+from modules.llm_platform.domain.citations.compare.changes import SpanPair, find_number, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
 from modules.llm_platform.domain.text.numbers import NumberValues
@@ -29,7 +29,7 @@ _HAN_CLAUSE_END = re.compile(r"[，。；！？,;.!?]|但|而|不过|不過")
 # --- quantities
 
 
-def compare_quantities(claim: Claim, sentence: TextFacts) -> Places | None:
+def compare_quantities(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Compare "all positions" with "most positions", "only positions" and "74 of the 90 positions"."""
     whole, part = load_words("contrasts", "all"), load_words("contrasts", "part")
     if whole.isdisjoint(claim.facts.folded) or not part.isdisjoint(claim.facts.folded):
@@ -56,15 +56,15 @@ def _find_quantifier(sentence: TextFacts, quantifiers: frozenset[str], noun: str
 
 
 def _find_share(sentence: TextFacts, noun: str) -> Span | None:
-    """Return the place of the smaller number in "74 of the 90 positions" or "of the 90 positions, 74"."""
+    """Return the span of the smaller number in "74 of the 90 positions" or "of the 90 positions, 74"."""
     figures = [(float(min(values, key=len)), offset) for values, offset in sentence.figures if _is_plain(values)]
     for whole, offset in figures:
         is_whole = _BEFORE_WHOLE.search(sentence.text[:offset].rstrip().casefold())
         if not is_whole or not is_form_of_any(noun, _split_words_after_first(sentence.text[offset:])):
             continue
-        for share, place in figures:
+        for share, offset in figures:
             if share < whole:
-                return find_number(sentence.text, place)
+                return find_number(sentence.text, offset)
     return None
 
 
@@ -80,7 +80,7 @@ def _split_words_after_first(text: str) -> list[str]:
 # --- stances
 
 
-def compare_stances(claim: Claim, sentence: TextFacts) -> Places | None:
+def compare_stances(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Compare "voted for it" with "voted against it", of the same voter."""
     verbs = load_words("contrasts", "stance_verbs")
     if verbs.isdisjoint(claim.facts.folded) or verbs.isdisjoint(sentence.folded):
@@ -112,7 +112,7 @@ def _find_stance(facts: TextFacts, verbs: frozenset[str]) -> tuple[int, WordNumb
 # --- times
 
 
-def compare_times(claim: Claim, sentence: TextFacts) -> Places | None:
+def compare_times(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Compare "after the probation period" with "during the probation period" and "until 30 June" with "after 30 June"."""
     for side, at, noun in _list_times(claim.facts):
         others = [
@@ -157,7 +157,7 @@ def _load_times() -> frozenset[str]:
 # --- Chinese verbs
 
 
-def compare_han_verbs(claim: Claim, sentence: TextFacts) -> Places | None:
+def compare_han_verbs(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Compare 工会支持 with 工会反对: the same two characters before opposite verbs, in one clause of each text."""
     if claim.text.isascii():
         return None
@@ -168,8 +168,8 @@ def compare_han_verbs(claim: Claim, sentence: TextFacts) -> Places | None:
     return None
 
 
-def _compare_han_pair(claim: str, sentence: str, own: Sequence[str], other: Sequence[str]) -> Places | None:
-    """Return the place of a verb of `own` in the claim, and of a verb of `other` after the same subject in the sentence."""
+def _compare_han_pair(claim: str, sentence: str, own: Sequence[str], other: Sequence[str]) -> SpanPair | None:
+    """Return the spans of a verb of `own` in the claim, and of a verb of `other` after the same subject in the sentence."""
     if any(verb in claim for verb in other):
         return None
     for verb in own:

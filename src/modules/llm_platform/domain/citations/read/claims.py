@@ -1,7 +1,7 @@
 """Read a sentence of an answer and a part of a source for comparison: words with weights, numbers, names, negations.
 
 `Claim` is a sentence of the answer, and `TextFacts` is a sentence or passage of a source. A claim also has `facts`, so that
-both sides can be compared word by word. A set of words or sentences is an integer: bit i stands for word or sentence i.
+both sides can be compared word by word. Sets of words or sentences are bitmasks.
 """
 
 import itertools

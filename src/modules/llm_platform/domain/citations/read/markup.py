@@ -10,7 +10,7 @@ EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # group 1 is code
 MARKUP_BEFORE = re.compile(
     r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|>[ \t]*)*(?:\[[ xX]\][ \t]+)?"
 )  # before the text of a line
-DELIMITERS = re.compile(r"\A[ |:]*-[ |:-]*\Z")  # the row below the head of a table
+DELIMITERS = re.compile(r"\A[ |:]*-[ |:-]*\Z")  # the row below the header of a table
 
 _LAST_MARKER = re.compile(r"\[\d{1,9}\]\Z")
 _MARKER_CHARS = 11

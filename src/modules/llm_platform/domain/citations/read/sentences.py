@@ -43,7 +43,7 @@ class AnswerSentence:
     - `start` and `end` delimit it in the answer, without the markers at its end.
     - `claim` is its text without markup and markers, and `written` its text as it appears in the answer.
     - `cited` are the cited sources. `found` are the cited sources whose markers the platform added.
-    - `cells` are the cells of a table row, without the first one, which is the head of the row.
+    - `cells` are the cells of a table row, without the first one, which is the header of the row.
     - `clauses` are its parts if it has markers in its middle.
     """
 

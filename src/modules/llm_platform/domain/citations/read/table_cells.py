@@ -1,4 +1,4 @@
-"""Read the tables of an answer: the cells of each row, with the heads of their row and their column."""
+"""Read the tables of an answer: the cells of each row, with the headers of row and column."""
 
 import re
 from bisect import bisect_right
@@ -20,14 +20,14 @@ class TableCell:
     """A cell of a table row that is not empty.
 
     - `start` and `end` delimit it in the answer, without the markers at its end.
-    - `text` is its text without markup. `with_heads` is the text after the heads of its row and its column.
+    - `text` is its text without markup. `with_headers` is the text after the headers of its row and column.
     - `cited` are the sources of the markers in the cell. It is empty unless more than one cell of the row has markers.
     """
 
     start: int
     end: int
     text: str
-    with_heads: str
+    with_headers: str
     cited: tuple[int, ...] = ()
 
 
@@ -39,33 +39,33 @@ class TableReader:
         self._lines = _read_lines(answer)
 
     def read_cells(self, at: int) -> tuple[TableCell, ...]:
-        """Return the cells of the row at this offset, without the first one, which is the head of the row.
+        """Return the cells of the row at this offset, without the first one, which is the header of the row.
 
         The result is empty outside a table.
         """
         line = self._lines[bisect_right(self._lines, at, key=itemgetter(0))]
-        return _read_cells(self._answer, line.text_start, line.end, line.heads) if line.heads else ()
+        return _read_cells(self._answer, line.text_start, line.end, line.headers) if line.headers else ()
 
 
 class _TextLine(NamedTuple):
-    """A line of an answer: where it ends, where its text begins after list markers, and the heads of its table, if any."""
+    """A line of an answer: where it ends, where its text begins after list markers, and the headers of its table, if any."""
 
     end: int
     text_start: int
-    heads: list[str]
+    headers: list[str]
 
 
 def _read_lines(answer: str) -> list[_TextLine]:
-    """Return the lines of an answer. A row of dashes makes the row above it the heads of a table."""
+    """Return the lines of an answer. A row of dashes makes the row above it the headers of a table."""
     lines: list[_TextLine] = []
-    before, heads = "", list[str]()
+    before, headers = "", list[str]()
     for found in LINE.finditer(answer):
         begin = MARKUP_BEFORE.match(answer, found.start()).end()  # type: ignore[union-attr]  # it matches an empty text
         line = answer[begin : found.end()].strip()
         if DELIMITERS.match(line) and "|" in before:
-            heads = [_read_cell_text(before, position) for position in _split_cells(before)]
-        before, heads = line, heads if "|" in line else []
-        lines.append(_TextLine(found.end(), begin, heads))
+            headers = [_read_cell_text(before, position) for position in _split_cells(before)]
+        before, headers = line, headers if "|" in line else []
+        lines.append(_TextLine(found.end(), begin, headers))
     return lines
 
 
@@ -77,21 +77,21 @@ def _split_cells(row: str) -> list[Span]:
     return [(start + 1, end) for start, end in pairwise([*first, *bars, *last])]
 
 
-def _read_cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tuple[TableCell, ...]:
-    """Return the cells of the row from `start` to `end`, without the first one, which is the head of the row."""
+def _read_cells(answer: str, start: int, end: int, headers: Sequence[str]) -> tuple[TableCell, ...]:
+    """Return the cells of the row from `start` to `end`, without the first one, which is the header of the row."""
     row = answer[start:end]
-    head, *cells = _split_cells(row)
-    marked = [render_markers(row[begin:end]) for begin, end in (head, *cells)]
+    header, *cells = _split_cells(row)
+    marked = [render_markers(row[begin:end]) for begin, end in (header, *cells)]
     is_by_cell = sum(map(bool, marked)) > 1
-    name = _read_cell_text(row, head)
-    with_heads = []
-    for position, markers, column in zip(cells, marked[1:], heads[1:], strict=False):
+    name = _read_cell_text(row, header)
+    with_headers = []
+    for position, markers, column in zip(cells, marked[1:], headers[1:], strict=False):
         if text := _read_cell_text(row, position):
             begin = position[0] + len(row[slice(*position)]) - len(row[slice(*position)].lstrip())
             last = begin + len(strip_tail(row[begin : position[1]].rstrip()).rstrip())
             cited = tuple(dict.fromkeys(number for _, _, number in markers)) if is_by_cell else ()
-            with_heads.append(TableCell(start + begin, start + last, text, f"{name}, {column}: {text}", cited))
-    return tuple(with_heads)
+            with_headers.append(TableCell(start + begin, start + last, text, f"{name}, {column}: {text}", cited))
+    return tuple(with_headers)
 
 
 def _read_cell_text(row: str, position: Span) -> str:

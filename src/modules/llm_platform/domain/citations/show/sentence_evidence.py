@@ -10,7 +10,7 @@ from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE
 
 SentenceVerdict = Literal[Verdict, "absent", "uncited", "quoted"]
-# What a reader should look at first: doubts that were found, then sentences that nothing was compared with.
+# What a reader should look at first: doubts that were found, then sentences that were compared with nothing.
 WORST_FIRST: Final[Sequence[SentenceVerdict]] = (
     "unsupported",
     "absent",
@@ -20,7 +20,7 @@ WORST_FIRST: Final[Sequence[SentenceVerdict]] = (
     "supported",
     "quoted",
 )
-BLOCKS: Final[Mapping[SentenceVerdict, str]] = {  # the taller or the greyer, the more doubt
+BLOCKS: Final[Mapping[SentenceVerdict, str]] = {  # a taller or greyer block means more doubt
     "supported": "▁", "partial": "▄", "absent": "▆", "unsupported": "█", "uncited": "░", "unchecked": "▒",
     "quoted": "▁",
 }  # fmt: skip
@@ -61,7 +61,7 @@ def list_sentence_evidence(response: ResearchResponse) -> list[SentenceEvidence]
 def list_evidence(
     citations: Iterable[Citation], uncited: Iterable[TextSpan], synthesizer: str
 ) -> list[SentenceEvidence]:
-    """Return the sentences that these citations and sentences without a source make, in their order.
+    """Return a sentence for each cited and each uncited statement, in the order of the text.
 
     `synthesizer` wrote the text.
 

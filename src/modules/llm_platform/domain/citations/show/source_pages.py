@@ -1,4 +1,4 @@
-"""The pages of PDFs that an answer cites, for formats that name sources and have no place for single citations."""
+"""The pages of PDFs that an answer cites, for formats that name sources and cannot show single citations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

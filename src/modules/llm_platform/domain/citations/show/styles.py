@@ -1,7 +1,7 @@
 """The citations of an answer in academic citation styles: in the text, and as a list after it.
 
 Nothing is invented: a page of the web has a title, a host, an address and, where it states one, a date. Its author is not
-known, so the title is in the author's place, as the styles have it for such pages.
+known, so the title is in the author's place, as the styles prescribe for such pages.
 """
 
 import re
