@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from modules.llm_platform.domain.extractive.measures import DURATION, Measure
 from modules.llm_platform.domain.extractive.table_values import Column
-from modules.llm_platform.domain.extractive.table_words import is_form_of_any, load_word_list, split_cell
+from modules.llm_platform.domain.extractive.table_words import load_word_list, matches_any_word, split_cell
 from modules.llm_platform.domain.extractive.tables import Table
 from modules.llm_platform.domain.text.stemming import is_related
 
@@ -25,9 +25,9 @@ def list_nearest_columns(
     named = [
         column
         for column in columns
-        if any(is_form_of_any(word, words) or is_related(word, words) for word in split[column])
+        if any(matches_any_word(word, words) or is_related(word, words) for word in split[column])
     ]
-    in_full = [column for column in named if all(is_form_of_any(word, words) for word in split[column])]
+    in_full = [column for column in named if all(matches_any_word(word, words) for word in split[column])]
     of_name = [column for column in columns if any(not one.heads.isdisjoint(split[column]) for one in sought)]
     measured = [
         column for column in columns if any(holds_measure(one, names[column], columns[column]) for one in sought)
@@ -45,7 +45,7 @@ def keep_columns_of_measure(names: Sequence[str], columns: Columns, measure: Mea
     return measuring or {
         column: one
         for column, one in possible.items()
-        if any(is_form_of_any(word, words) for word in split_cell(names[column]))
+        if any(matches_any_word(word, words) for word in split_cell(names[column]))
     }
 
 
@@ -59,7 +59,7 @@ def has_better_column(table: Table, chosen: int, words: Sequence[str], sought: S
 
     def is_meant(column: int) -> bool:
         name = table.names[column]
-        return any(is_form_of_any(word, words) for word in name) or any(
+        return any(matches_any_word(word, words) for word in name) or any(
             not one.heads.isdisjoint(name) for one in sought
         )
 

@@ -35,9 +35,9 @@ from modules.llm_platform.domain.extractive.superlatives import (
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import (
     fold_words,
-    is_form_of_any,
     list_content_words,
     load_word_list,
+    matches_any_word,
     split_cell,
 )
 from modules.llm_platform.domain.extractive.tables import (
@@ -110,7 +110,7 @@ def find_ranked_rows(question: Question, tables: Sequence[Table], candidates: Se
     found = [rows for table in about if (rows := _find_in_table(table, asked)) is not None]
     # A column that the question names comes before a column that is the only one of its table to be compared.
     found = [
-        rows for rows in found if any(is_form_of_any(name, asked.content) for name in split_cell(rows.column))
+        rows for rows in found if any(matches_any_word(name, asked.content) for name in split_cell(rows.column))
     ] or found
     return found[0] if len(found) == 1 else None
 
@@ -209,7 +209,7 @@ def _names_other_column(table: Table, columns: Columns, asked: RankingQuestion, 
     """Return whether the word after the superlative only names columns of other measures: `the shortest range` is not a time."""
     at = find_superlative(asked.words)
     named = [
-        one for one in columns if any(is_form_of_any(word, asked.words[at + 1 : at + 2]) for word in table.names[one])
+        one for one in columns if any(matches_any_word(word, asked.words[at + 1 : at + 2]) for word in table.names[one])
     ]
     return bool(named) and not any(holds_measure(measure, table.columns[one], columns[one]) for one in named)
 

@@ -21,9 +21,9 @@ from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import (
     add_word_parts,
     fold_words,
-    is_form,
-    is_form_of_any,
     load_word_list,
+    matches_any_word,
+    matches_word,
     split_cell,
 )
 from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, RowsFound, Table, group_rows
@@ -206,7 +206,7 @@ def _list_known_words(words: Sequence[str], candidates: Sequence[Candidate]) -> 
     for one in candidates:
         if one.source.index not in known:
             address = add_word_parts(split_cell(one.source.url))
-            known[one.source.index] = {word for word in words if is_form_of_any(word, address)}
+            known[one.source.index] = {word for word in words if matches_any_word(word, address)}
         known[one.source.index].update(one.question.terms[number].word for number in one.credits)
     return {source: found.intersection(words) for source, found in known.items()}
 
@@ -239,10 +239,10 @@ def _overlaps(first: float | None, last: float | None, day: DateRange) -> bool:
 def _has_cell(table: Table, index: int, word: str) -> bool:
     """Return whether a cell of a row has a word, or is its beginning before the name of the column: `Spät` of a `Schicht`."""
     return any(
-        is_form_of_any(word, cell) or word == "".join(cell + name)
+        matches_any_word(word, cell) or word == "".join(cell + name)
         for name, cell in zip(table.names, map(split_cell, table.rows[index]), strict=True)
     )
 
 
 def _begins_cell(table: Table, word: str) -> bool:
-    return any(is_form(word, cell[0]) for row in table.rows for cell in map(split_cell, row) if cell)
+    return any(matches_word(word, cell[0]) for row in table.rows for cell in map(split_cell, row) if cell)

@@ -16,9 +16,9 @@ from modules.llm_platform.domain.extractive.table_words import (
     asks_for_rows,
     fold_words,
     is_cell_named,
-    is_form_of_any,
     list_content_words,
     load_word_list,
+    matches_any_word,
     split_cell,
 )
 from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, RowsFound, Table, filter_rows
@@ -66,12 +66,12 @@ def may_describe_rows(question: Question, columns: Sequence[str], rows: Iterable
 def _may_describe(
     described: _Description, names: Sequence[Sequence[str]], rows: Sequence[Sequence[Sequence[str]]]
 ) -> bool:
-    is_named = any(is_form_of_any(word, name) for name in names[1:] for word in described.words)
+    is_named = any(matches_any_word(word, name) for name in names[1:] for word in described.words)
     if described.is_denied:
         return is_named or any(is_cell_named(cell, described.words) for row in rows for cell in row)
     known = [word for name in names for word in name]
     forms_of_words = [(word, word.translate(SINGULAR_VOWELS)) for word in described.words]
-    unknown = [forms for forms in forms_of_words if not any(is_form_of_any(form, known) for form in forms)]
+    unknown = [forms for forms in forms_of_words if not any(matches_any_word(form, known) for form in forms)]
     return is_named and len(unknown) <= MAX_UNKNOWN
 
 
@@ -107,7 +107,7 @@ def _find_rows_with_value(table: Table, question: Question) -> RowsFound | None:
     if len(values) != 1:
         return None
     (value,) = values
-    others = [word for word in list_content_words(question) if word not in value and not is_form_of_any(word, name)]
+    others = [word for word in list_content_words(question) if word not in value and not matches_any_word(word, name)]
     has_unknown_words = len(others) - _count_known(table, others) > MAX_UNKNOWN
     if has_unknown_words or not _is_in_other_columns(table, value, column):
         return None
@@ -116,7 +116,7 @@ def _find_rows_with_value(table: Table, question: Question) -> RowsFound | None:
 
 
 def _is_name_among(name: Sequence[str], words: Sequence[str]) -> bool:
-    return bool(name) and all(is_form_of_any(word, words) for word in name)
+    return bool(name) and all(matches_any_word(word, words) for word in name)
 
 
 def _is_in_other_columns(table: Table, value: Sequence[str], column: int) -> bool:
@@ -167,7 +167,7 @@ def _find_in_table(table: Table, described: _Description) -> Iterator[RowsFound]
     for column in range(1, len(table.columns)):
         has = _read_cells(table, column, described)
         indices = filter_rows(
-            table, [word for word in described.others if not is_form_of_any(word, table.names[column])]
+            table, [word for word in described.others if not matches_any_word(word, table.names[column])]
         )
         states = [has.get(cell) for cell in table.list_cells(column)]
         kept = tuple(
@@ -183,7 +183,7 @@ def _read_cells(table: Table, column: int, described: _Description) -> Mapping[s
     if described.is_denied:
         named = {cell for cell, words in cells.items() if is_cell_named(words, described.words)}
         if named:
-            known = [word for word in described.words if any(is_form_of_any(word, cells[cell]) for cell in named)]
+            known = [word for word in described.words if any(matches_any_word(word, cells[cell]) for cell in named)]
             is_meant = len(known) >= described.min_share * len(described.words)
             return {cell: cell in named for cell, words in cells.items() if words and is_meant}
     if not _is_column_meant(table, column, described):
@@ -199,7 +199,7 @@ def _is_column_meant(table: Table, column: int, described: _Description) -> bool
 
     Without a "not", each other word must be known, and none may name a cell: such a question is about this row alone.
     """
-    named = [word for word in described.words if is_form_of_any(word, table.names[column])]
+    named = [word for word in described.words if matches_any_word(word, table.names[column])]
     if described.is_denied or not named:
         return bool(named) and len(named) >= described.min_share * len(described.words)
     others = [word for word in described.words if word not in named]

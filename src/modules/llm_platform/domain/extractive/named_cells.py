@@ -14,7 +14,7 @@ from typing import Final
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.named_rows import NamedRows
 from modules.llm_platform.domain.extractive.question import Question
-from modules.llm_platform.domain.extractive.table_words import asks_for_rows, fold_words, is_form_of_any
+from modules.llm_platform.domain.extractive.table_words import asks_for_rows, fold_words, matches_any_word
 from modules.llm_platform.domain.text.data_files import load_data
 
 MAX_GROUPS: Final = 3  # of rows with the same name
@@ -89,7 +89,7 @@ def leave_out_name(question: Question, named: NamedRows) -> str:
     """Return the question without the words that name the rows."""
     known = list(named.words)
     parts = question.text.split()
-    return " ".join(part for part in parts if not all(is_form_of_any(word, known) for word in fold_words(part)))
+    return " ".join(part for part in parts if not all(matches_any_word(word, known) for word in fold_words(part)))
 
 
 def select_nearest_cells(scored: Sequence[ScoredCell]) -> list[ScoredCell]:

@@ -15,9 +15,9 @@ from modules.llm_platform.domain.extractive.table_words import (
     add_word_parts,
     fold_words,
     is_cell_named,
-    is_form_of_any,
     list_content_words,
     load_word_list,
+    matches_any_word,
     split_cell,
 )
 from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, MAX_EQUAL, group_rows
@@ -53,7 +53,7 @@ def _matches_whole_question(row: Candidate, content: tuple[str, ...]) -> bool:
         return False
     texts = (row.source.title, row.sentence.heading, *row.sentence.columns, *(cells[column] for column in naming))
     known = [word for text in texts for word in split_cell(text)]
-    return all(is_form_of_any(word, known) for word in content)
+    return all(matches_any_word(word, known) for word in content)
 
 
 def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -170,7 +170,7 @@ class _QuestionWords:
     def _look_up(self, word: str) -> tuple[bool, bool]:
         """Return whether the question has the word, and whether the word is there more than a function word."""
         if word not in self._known:
-            self._known[word] = is_form_of_any(word, self._words), is_form_of_any(word, self._content)
+            self._known[word] = matches_any_word(word, self._words), matches_any_word(word, self._content)
         return self._known[word]
 
 
@@ -202,7 +202,7 @@ def _find_named_columns(
     enough = all if in_full else any
     names = map(split_cell, columns)
     return tuple(
-        column for column, name in enumerate(names) if name and enough(is_form_of_any(word, content) for word in name)
+        column for column, name in enumerate(names) if name and enough(matches_any_word(word, content) for word in name)
     )
 
 

@@ -20,9 +20,9 @@ from modules.llm_platform.domain.extractive.question import Question, read_quest
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import (
     fold_words,
-    is_form_of_any,
     list_content_words,
     load_word_list,
+    matches_any_word,
 )
 from modules.llm_platform.domain.extractive.tables import (
     MAX_COUNTED,
@@ -97,7 +97,7 @@ def _find_rows_within(table: Table, asked: LimitQuestion) -> RowsFound | None:
     column = choose_column(table, columns, asked)
     if column is None:
         return None
-    indices = filter_rows(table, [word for word in asked.content if not is_form_of_any(word, table.names[column])])
+    indices = filter_rows(table, [word for word in asked.content if not matches_any_word(word, table.names[column])])
     within = list_within(columns[column], asked.limit)
     kept = tuple(index for index in indices if index in within)
     if kept and _asks_for_next(asked):

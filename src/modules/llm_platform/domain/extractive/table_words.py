@@ -52,14 +52,14 @@ def add_word_parts(words: Sequence[str]) -> list[str]:
 
 def is_cell_named(cell: Sequence[str], content: Sequence[str]) -> bool:
     """Return whether the question has all words of a cell. A number alone names nothing."""
-    return any(not word.isdigit() for word in cell) and all(is_form_of_any(word, content) for word in cell)
+    return any(not word.isdigit() for word in cell) and all(matches_any_word(word, content) for word in cell)
 
 
-def is_form_of_any(word: str, words: Sequence[str]) -> bool:
-    return any(is_form(word, other) for other in words)
+def matches_any_word(word: str, words: Sequence[str]) -> bool:
+    return any(matches_word(word, other) for other in words)
 
 
-def is_form(one: str, other: str) -> bool:
+def matches_word(one: str, other: str) -> bool:
     """Return whether two folded words are the same or forms of one, with or without their accents."""
     one, other = strip_accents(one), strip_accents(other)
     return one == other or (one.isalpha() and other.isalpha() and has_same_stem(one, other))

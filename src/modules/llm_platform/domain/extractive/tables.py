@@ -12,9 +12,9 @@ from modules.llm_platform.domain.extractive.superlatives import Extreme
 from modules.llm_platform.domain.extractive.table_values import Column, read_dates, read_quantities
 from modules.llm_platform.domain.extractive.table_words import (
     is_cell_named,
-    is_form,
-    is_form_of_any,
     load_word_list,
+    matches_any_word,
+    matches_word,
     split_cell,
 )
 
@@ -75,11 +75,11 @@ class Table:
 
     def is_in_title(self, word: str) -> bool:
         """Return whether the title or the heading has a word, which may then name all rows."""
-        return any(is_form(word, other) for other in self._title_words)
+        return any(matches_word(word, other) for other in self._title_words)
 
     def is_in_columns(self, word: str) -> bool:
         """Return whether the name of a column has a word."""
-        return any(is_form(word, other) for name in self.names for other in name)
+        return any(matches_word(word, other) for name in self.names for other in name)
 
     def has_word(self, word: str) -> bool:
         """Return whether the title, a column or a cell has a word in this form."""
@@ -88,7 +88,7 @@ class Table:
     def is_in_column_name(self, words: Sequence[str], at: int) -> bool:
         """Return whether a word is part of a column name with several words that is among these words: `a first aider`."""
         return any(
-            len(words) >= start + len(name) and all(map(is_form, words[start:], name))
+            len(words) >= start + len(name) and all(map(matches_word, words[start:], name))
             for name in self.names
             for start in range(max(0, at - len(name) + 1), at + 1)
             if len(name) > 1
@@ -105,7 +105,7 @@ class Table:
         """
         known = {*self._title_words, *itertools.chain.from_iterable(self.names)}
         known.update(word for cells in self.find_named_cells(asked).values() for cell in cells for word in cell)
-        return sum(any(is_form(word, other) for other in known) for word in asked)
+        return sum(any(matches_word(word, other) for other in known) for word in asked)
 
     def find_named_cells(self, asked: Sequence[str]) -> dict[int, set[Row]]:
         """Return the cells, as words, whose words are all among these, by column. A number alone names nothing."""
@@ -136,7 +136,7 @@ class Table:
         """Return the words of cells that are forms of a word. They begin alike, and are looked for once."""
         if word not in self._forms:
             self._forms[word] = [
-                other for other in self._words_by_prefix.get(word[:PREFIX_LETTERS], ()) if is_form(word, other)
+                other for other in self._words_by_prefix.get(word[:PREFIX_LETTERS], ()) if matches_word(word, other)
             ]
         return self._forms[word]
 
@@ -201,7 +201,7 @@ def filter_rows(table: Table, content: Sequence[str]) -> list[int]:
     """
     indices, named = list(range(len(table.rows))), table.find_named_cells(content)
     for column in range(1, len(table.columns)):
-        if column in table.flags and any(is_form_of_any(word, content) for word in table.names[column]):
+        if column in table.flags and any(matches_any_word(word, content) for word in table.names[column]):
             indices = [index for index in indices if table.flags[column][index]]
         elif cells := named.get(column):
             indices = [index for index in indices if split_cell(table.rows[index][column]) in cells]

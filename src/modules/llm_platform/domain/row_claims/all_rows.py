@@ -12,7 +12,7 @@ from modules.llm_platform.domain.extractive.row_limits import (
     read_limit_question,
 )
 from modules.llm_platform.domain.extractive.superlatives import EXTREMES_BY_DIRECTION
-from modules.llm_platform.domain.extractive.table_words import is_form_of_any, load_word_list
+from modules.llm_platform.domain.extractive.table_words import load_word_list, matches_any_word
 from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, Decision, RowsFound, filter_rows
 from modules.llm_platform.domain.row_claims.beyond_cells import is_beyond_cells
 from modules.llm_platform.domain.row_claims.claim import RowClaim, equals
@@ -44,7 +44,7 @@ def _decide_limit(claim: RowClaim, limit: Limit) -> RowsFound | None:
     if column is None:
         return None
     values = columns[column].values
-    indices = filter_rows(table, [word for word in asked.content if not is_form_of_any(word, table.names[column])])
+    indices = filter_rows(table, [word for word in asked.content if not matches_any_word(word, table.names[column])])
     known = [index for index in indices if values[index] is not None]
     bounds = [bound for bound in (limit.low, limit.high) if bound is not None]
     others = [one for one in claim.amounts if not any(equals(one.value, bound) for bound in bounds)]

@@ -20,8 +20,8 @@ from modules.llm_platform.domain.extractive.quantities import (
 from modules.llm_platform.domain.extractive.superlatives import EXTREMES, find_superlative
 from modules.llm_platform.domain.extractive.table_words import (
     fold_words,
-    is_form_of_any,
     load_word_list,
+    matches_any_word,
     split_cell,
     strip_genitive,
 )
@@ -285,7 +285,7 @@ class RowClaim:
         return {
             column: cells
             for column, cells in plain.items()
-            if all(is_form_of_any(word, self.folded) for word in self.table.names[column] if len(word) > 1)
+            if all(matches_any_word(word, self.folded) for word in self.table.names[column] if len(word) > 1)
         }
 
     @cached_property

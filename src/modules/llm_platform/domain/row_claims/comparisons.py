@@ -25,7 +25,7 @@ from modules.llm_platform.domain.extractive.quantities import MINUTES, find_unit
 from modules.llm_platform.domain.extractive.row_limits import has_unit
 from modules.llm_platform.domain.extractive.superlatives import find_superlative, means_earliest_start
 from modules.llm_platform.domain.extractive.table_values import Column
-from modules.llm_platform.domain.extractive.table_words import is_form_of_any, load_word_list, split_cell
+from modules.llm_platform.domain.extractive.table_words import load_word_list, matches_any_word, split_cell
 from modules.llm_platform.domain.row_claims.claim import Amount, RowClaim, RowFinding, equals
 from modules.llm_platform.domain.row_claims.source_tables import RowMention
 from modules.llm_platform.domain.text.negation import count_negators
@@ -275,8 +275,8 @@ def _choose_named_column(claim: RowClaim) -> int | None:
     """Return the only column whose name has a word of the claim, or the only one whose whole name is in it."""
     naming = {row.column for row in claim.mentions}
     split = {column: split_cell(name) for column, name in enumerate(claim.table.columns) if column not in naming}
-    named = [column for column, words in split.items() if any(is_form_of_any(word, claim.folded) for word in words)]
-    in_full = [column for column in named if all(is_form_of_any(word, claim.folded) for word in split[column])]
+    named = [column for column, words in split.items() if any(matches_any_word(word, claim.folded) for word in words)]
+    in_full = [column for column in named if all(matches_any_word(word, claim.folded) for word in split[column])]
     chosen = in_full or named
     return chosen[0] if len(chosen) == 1 else None
 
@@ -290,7 +290,7 @@ def _list_times(claim: RowClaim) -> Columns:
     named = {
         column
         for column in (*times, *dates)
-        if any(is_form_of_any(word, claim.folded) for word in claim.table.names[column])
+        if any(matches_any_word(word, claim.folded) for word in claim.table.names[column])
     }
     return times if not dates or (named and named.isdisjoint(dates)) else dates
 

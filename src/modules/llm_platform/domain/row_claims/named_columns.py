@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.extractive.table_words import is_form_of_any, load_word_list, split_cell
+from modules.llm_platform.domain.extractive.table_words import load_word_list, matches_any_word, split_cell
 from modules.llm_platform.domain.extractive.tables import Row
 from modules.llm_platform.domain.row_claims.claim import RowClaim, RowFinding
 from modules.llm_platform.domain.text.negation import count_negators
@@ -67,7 +67,7 @@ def _find_named_cell(claim: RowClaim) -> _NamedCell | None:
     columns = [
         column
         for column, name in enumerate(claim.table.names)
-        if column not in naming and name and all(is_form_of_any(word, claim.folded) for word in name)
+        if column not in naming and name and all(matches_any_word(word, claim.folded) for word in name)
     ]
     if len(claim.row_indices) != 1 or len(columns) != 1 or count_negators(claim.folded):
         return None
@@ -93,4 +93,4 @@ def _says_nothing_else(claim: RowClaim, named: _NamedCell, stated: list[Span]) -
     name = claim.table.names[named.column]
     joining = load_word_list("joining_cells")
     rest = [word for word in claim.words if not any(start <= word.start < end for start, end in stated)]
-    return all(word.word in joining or is_form_of_any(word.word, name) for word in rest)
+    return all(word.word in joining or matches_any_word(word.word, name) for word in rest)

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.extractive.row_limits import (
 from modules.llm_platform.domain.extractive.row_questions import find_rows_in_tables
 from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_values import Column
-from modules.llm_platform.domain.extractive.table_words import is_form_of_any, load_word_list, split_cell
+from modules.llm_platform.domain.extractive.table_words import load_word_list, matches_any_word, split_cell
 from modules.llm_platform.domain.extractive.tables import RowsFound, filter_rows
 from modules.llm_platform.domain.row_claims.beyond_cells import says_only
 from modules.llm_platform.domain.row_claims.claim import Amount, RowClaim, RowFinding, equals
@@ -185,7 +185,9 @@ def _check_value(claim: RowClaim, found: RowsFound, column: int) -> RowFinding |
     amount = claim.amounts[0]
     is_true = claim.has_cell(amount, found.row_indices, column)
     others = (other for other, name in enumerate(claim.table.names) if other != column and name)
-    is_of_other = any(all(is_form_of_any(word, claim.folded) for word in claim.table.names[other]) for other in others)
+    is_of_other = any(
+        all(matches_any_word(word, claim.folded) for word in claim.table.names[other]) for other in others
+    )
     if is_of_other or (not is_true and claim.has_cell(amount, found.row_indices)):
         return None
     return RowFinding(is_true, found.row_indices, column, amount.span)
@@ -349,7 +351,7 @@ def _find_described(claim: RowClaim) -> set[int]:
         named = {
             column: cells
             for column, cells in named.items()
-            if any(is_form_of_any(word, claim.folded) for word in names[column])
+            if any(matches_any_word(word, claim.folded) for word in names[column])
         }
     return {
         index

@@ -11,8 +11,8 @@ from modules.llm_platform.domain.extractive.measures import is_measuring_word
 from modules.llm_platform.domain.extractive.sentences import CELL_BAR
 from modules.llm_platform.domain.extractive.table_text import PlacedTable, find_tables
 from modules.llm_platform.domain.extractive.table_words import (
-    is_form_of_any,
     load_word_list,
+    matches_any_word,
     split_cell,
     strip_genitive,
 )
@@ -155,7 +155,7 @@ class SourceTable:
     def _is_meant(self, name: Sequence[str], cell: _Cell, words: Sequence[PlacedWord], at: int) -> bool:
         """Return whether a name is meant. A number names a row only after the name of its column: `invoice 2041`."""
         is_number = all(word.isdigit() for word in name)
-        return not is_number or (at > 0 and is_form_of_any(words[at - 1].word, self.table.names[cell[1]]))
+        return not is_number or (at > 0 and matches_any_word(words[at - 1].word, self.table.names[cell[1]]))
 
     @cached_property
     def _names(self) -> tuple[_NameIndex, _NameIndex]:
