@@ -26,7 +26,7 @@ class TrailingMarkers:
             numbers = frozenset(markers.numbers)
             for position in markers.sentences:
                 sentence = text.sentences[position]
-                if not sentence.cited or (markers.alone and position == markers.sentences[-1]):
+                if not sentence.cited or (markers.is_on_own_line and position == markers.sentences[-1]):
                     own = numbers.difference(sentence.cited) if sentence.cited else numbers
                     self._numbers.setdefault((sentence.start, sentence.end), set()).add(own)
 

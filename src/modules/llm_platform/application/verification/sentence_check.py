@@ -246,7 +246,7 @@ def _divide_into_parts(answer: AnswerText) -> list[TextPart]:
     )  # for each sentence, where a part that begins with it ends at the earliest
     numbers = [set(sentence.cited) for sentence in answer.sentences]
     for markers in answer.trailing:
-        last = markers.sentences.stop if markers.alone else min(markers.sentences.stop + 1, len(ends))
+        last = markers.sentences.stop if markers.is_on_own_line else min(markers.sentences.stop + 1, len(ends))
         ends[markers.sentences.start] = max(ends[markers.sentences.start], last)
         numbers[markers.sentences.start].update(markers.numbers)
     parts: list[TextPart] = []

@@ -186,7 +186,7 @@ class CitationChecker:
                 positions = [
                     position for position in markers.sentences if self._may_be_meant(text.sentences[position], number)
                 ]
-                if not positions and markers.alone:
+                if not positions and markers.is_on_own_line:
                     positions = [markers.sentences[-1]]
                 yield from ((position, number) for position in positions)
 

@@ -45,7 +45,7 @@ def bound(text: str, given: tuple[GivenSource, ...] = ()) -> list[tuple[str, set
     answer = read_answer(cited.markdown, "en")
     numbers = [set(sentence.cited) for sentence in answer.sentences]
     for behind in answer.trailing:
-        for position in behind.sentences if behind.alone else ():
+        for position in behind.sentences if behind.is_on_own_line else ():
             numbers[position] |= set(behind.numbers)
     return [
         (text[slice(*cited.map_span(sentence.start, sentence.end))], {urls[number] for number in found})

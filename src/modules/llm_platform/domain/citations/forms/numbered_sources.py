@@ -77,7 +77,7 @@ class NumberedSources:
         return by_address or self.find_named(entry.title)
 
     def _is_other_given(self, entry: ListedSource, number: int) -> bool:
-        """Return whether the text numbers the given sources anew: the entry names a given source that has another number."""
+        """Return whether the text renumbers the given sources: the entry names a given source with another number."""
         meant = self._by_number.get(self._find_given(entry) or 0)
         taken = self._by_number.get(number)
         if meant is None or not meant.text or meant is taken:
@@ -85,17 +85,17 @@ class NumberedSources:
         return bool(entry.url) if taken is None else bool(taken.text)
 
     def _renumber_given(self, number: int, meant: int | None) -> None:
-        """Give this number to the source `meant`, and the source that had the number a free one."""
+        """Give this number to the source `meant`, and a free number to the source that had it."""
         if meant is None:
             return
         source, other = self._by_number.pop(meant), self._by_number.pop(number, None)
-        places = {meant: number}
+        new_numbers = {meant: number}
         if other is not None:
-            places[number] = meant if meant not in self._by_number else self._find_free_number()
-            self._by_number[places[number]] = replace(other, index=places[number])
+            new_numbers[number] = meant if meant not in self._by_number else self._find_free_number()
+            self._by_number[new_numbers[number]] = replace(other, index=new_numbers[number])
         self._by_number[number] = replace(source, index=number)
         for known in (self._by_address, self._by_name):
-            known.update({name: places[at] for name, at in known.items() if at in places})
+            known.update({name: new_numbers[old] for name, old in known.items() if old in new_numbers})
 
     def _convert_entry(self, entry: ListedSource, number: int) -> NamedSource:
         """Return the source of a list entry. An entry that names a given source, such as a file, gets that source's text."""

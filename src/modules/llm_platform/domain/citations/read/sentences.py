@@ -2,7 +2,7 @@
 
 `read_answer` replaces everything but prose with spaces, splits the rest into sentences, and assigns the markers to them. A marker
 cites the sentence that it is in or directly after. A marker below a paragraph, a list or the whole answer (on a line of its
-own, or as `Sources: [1]`) belongs to all of it; see `Trailing`. The checker then reads each sentence as a `Claim`.
+own, or as `Sources: [1]`) belongs to all of it; see `SharedMarkers`. The checker then reads each sentence as a `Claim`.
 """
 
 import re
@@ -42,7 +42,7 @@ class AnswerSentence:
 
     - `start` and `end` delimit it in the answer, without the markers at its end.
     - `claim` is its text without markup and markers, and `written` its text as it appears in the answer.
-    - `cited` are the cited sources. `found` are the cited sources whose markers the platform added.
+    - `cited` are the cited sources. `cited_by_platform` are the ones whose markers the platform added.
     - `cells` are the cells of a table row, without the first one, which is the header of the row.
     - `clauses` are its parts if it has markers in its middle.
     """
@@ -51,7 +51,7 @@ class AnswerSentence:
     end: int
     claim: str
     cited: tuple[int, ...]
-    found: frozenset[int] = frozenset()
+    cited_by_platform: frozenset[int] = frozenset()
     cells: tuple[TableCell, ...] = ()
     written: str = ""
     clauses: tuple[Clause, ...] = ()
@@ -66,21 +66,21 @@ class AnswerSentence:
 
     @property
     def cited_by_author(self) -> tuple[int, ...]:
-        return tuple(number for number in self.cited if number not in self.found)
+        return tuple(number for number in self.cited if number not in self.cited_by_platform)
 
 
 @dataclass(frozen=True, slots=True)
-class Trailing:
+class SharedMarkers:
     """Markers that follow several sentences, and may cite any of them.
 
     - `sentences` are the positions of these sentences.
     - `numbers` are the cited sources.
-    - `alone` is True if the markers are on a line of their own, and False if they end the last sentence of a paragraph.
+    - `is_on_own_line` is True if the markers are on a line of their own, and False if they end the last sentence of a paragraph.
     """
 
     sentences: range
     numbers: tuple[int, ...]
-    alone: bool
+    is_on_own_line: bool
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class AnswerText:
     """
 
     sentences: list[AnswerSentence] = field(default_factory=list)
-    trailing: list[Trailing] = field(default_factory=list)
+    trailing: list[SharedMarkers] = field(default_factory=list)
     labels: set[int] = field(default_factory=set)
 
 
@@ -201,7 +201,7 @@ class _MarkerAssigner:
         last = len(self._text.sentences)
         if numbers and last:
             first = max(0 if of_all else self._group_first, last - MAX_TRAILED_SENTENCES)
-            self._text.trailing.append(Trailing(range(first, last), numbers, alone=True))
+            self._text.trailing.append(SharedMarkers(range(first, last), numbers, is_on_own_line=True))
 
     def _add_ends_of_paragraphs(self) -> None:
         """Let the markers of the last sentence of each paragraph cite its other sentences too."""
@@ -209,14 +209,15 @@ class _MarkerAssigner:
         for first, end in pairwise([*self._firsts, len(sentences)]):
             if end - first > 1 and (numbers := sentences[end - 1].cited_by_author):
                 first = max(first, end - MAX_TRAILED_SENTENCES)
-                self._text.trailing.append(Trailing(range(first, end - 1), numbers, alone=False))
+                self._text.trailing.append(SharedMarkers(range(first, end - 1), numbers, is_on_own_line=False))
 
 
 def _make_sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collection[int]) -> AnswerSentence:
     start = min([span[0], *(marker[0] for marker in markers)])
     end = max([span[1], *(marker[1] for marker in markers)])
     cited = tuple(dict.fromkeys(number for _, _, number in markers))
-    found = frozenset(cited) - {number for at, _, number in markers if at not in added} if added else frozenset()
+    by_author = {number for at, _, number in markers if at not in added}
+    by_platform = frozenset(cited) - by_author if added else frozenset()
     text = answer[start:end]
     text = strip_tail(text).rstrip() if cited else text.rstrip()
     claim = strip_markup(MARKS.sub("", text) if cited else text)
@@ -225,7 +226,7 @@ def _make_sentence(answer: str, span: Span, markers: Sequence[Marker], added: Co
         if markers and markers[0][0] < start + len(text)
         else ()
     )
-    return AnswerSentence(start, start + len(text), claim, cited, found, written=text, clauses=clauses)
+    return AnswerSentence(start, start + len(text), claim, cited, by_platform, written=text, clauses=clauses)
 
 
 def _split_clauses(answer: str, start: int, end: int, markers: Sequence[Marker]) -> tuple[Clause, ...]:
