@@ -30,7 +30,7 @@ from modules.llm_platform.domain.extractive.question import Question, read_quest
 from modules.llm_platform.domain.extractive.selection import Selection, choose_by_words
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.text import data_files
-from modules.llm_platform.infrastructure.models.sentence_encoder import UniversalSentenceEncoder
+from modules.llm_platform.infrastructure.models.sentences.encoder import PackagedSentenceEncoder
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
 
 FEATURES: Final[dict[reranking.ScoringModel, tuple[str, ...]]] = {
@@ -66,7 +66,10 @@ class Case:
 
 @dataclass
 class Read:
+    """A case whose sentences are scored as the product scores them for one kind of question and sentence."""
+
     case: Case
+    kind: reranking.ScoringModel
     question: Question
     selection: Selection
     readings: list[reranking.ScoredSentence]
@@ -117,7 +120,8 @@ def answers_of(asked: dict[str, Any]) -> tuple[str, ...]:
     return (asked["a"],) if asked["a"] else ()
 
 
-async def read_case(case: Case, encoder: UniversalSentenceEncoder, model: OnnxSupportModel) -> Read:
+async def read_case(case: Case, encoder: PackagedSentenceEncoder, model: OnnxSupportModel) -> list[Read]:
+    """Return the scores of the sentences; those of an English case also as if question and sentences were in two languages."""
     question = read_question(case.question, case.language)
     sources = [
         Source(index=number, title=title, url=f"https://page{number}.test/", text=text)
@@ -126,16 +130,26 @@ async def read_case(case: Case, encoder: UniversalSentenceEncoder, model: OnnxSu
     selection = choose_by_words(question, sources)
     near = reranking.list_quotable(selection)
     if not near:
-        return Read(case, question, selection, [])
-    closeness = await encoder.measure_closeness(
-        question.text, [reranking.make_model_input(one, question) for one in near]
+        return []
+    groups: dict[reranking.ScoringModel, reranking.ComparedSentences] = (
+        {
+            "english": reranking.ComparedSentences(near[: reranking.MAX_NEAR_ENGLISH], is_english=True),
+            "near": reranking.ComparedSentences(near),
+        }
+        if case.language == ENGLISH
+        else {"languages": reranking.ComparedSentences(near)}
     )
-    readings = reranking.select_nearest(selection, near, closeness)
-    is_english = case.language == ENGLISH
-    pairs = [(question.text, reranking.make_model_input(one.candidate, question)) for one in readings]
-    scores = await model.score_answers(pairs, is_english=is_english)
-    read = [replace(one, log_odds=odds) for one, odds in zip(readings, scores, strict=True)]
-    return Read(case, question, selection, read)
+    found = []
+    for kind, group in groups.items():
+        texts = [reranking.make_model_input(one, question) for one in group.sentences]
+        closeness = await encoder.measure_closeness(question.text, texts, is_english=group.is_english)
+        read = reranking.select_nearest(selection, group, closeness)
+        if kind != "near":
+            pairs = [(question.text, reranking.make_model_input(one.candidate, question)) for one in read]
+            scores = await model.score_answers(pairs, is_english=kind == "english")
+            read = [replace(one, log_odds=odds) for one, odds in zip(read, scores, strict=True)]
+        found.append(Read(case, kind, question, selection, read))
+    return found
 
 
 def fit(
@@ -187,8 +201,8 @@ def report(kind: reranking.ScoringModel, cases: Sequence[Read], odds: Sequence[n
 
 
 async def read_all(cases: Sequence[Case], weights: Path | None) -> list[Read]:
-    encoder, model = UniversalSentenceEncoder(), OnnxSupportModel(weights)
-    found = [await read_case(case, encoder, model) for case in cases]
+    encoder, model = PackagedSentenceEncoder(), OnnxSupportModel(weights)
+    found = [read for case in cases for read in await read_case(case, encoder, model)]
     await encoder.aclose()
     await model.aclose()
     return found
@@ -211,10 +225,10 @@ def main() -> None:
         *list_set("everyday", a.limits),
         *(case for case in list_set("languages", a.languages) if case.language != ENGLISH),
     ]
-    everything = [read for read in asyncio.run(read_all(listed, a.weights)) if read.readings]
+    everything = asyncio.run(read_all(listed, a.weights))
     made: dict[str, Any] = {}
     for kind in FEATURES:
-        cases = [read for read in everything if (read.case.language == ENGLISH) is (kind != "languages")]
+        cases = [read for read in everything if read.kind == kind]
         fitted = [read for read in cases if read.case.is_fitted_to(kind)]
         folds = np.random.default_rng(1).integers(0, FOLDS, len(cases))
         odds: list[np.ndarray] = [np.array([])] * len(cases)

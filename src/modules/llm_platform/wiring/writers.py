@@ -108,21 +108,22 @@ def build_support_model(settings: Settings, resources: Resources) -> ISupportMod
 
 def build_sentence_encoder(settings: Settings, resources: Resources) -> ISentenceEncoder | None:
     """Return the encoder that finds the sentences near a question; None if it is off, or `auto` and not installed."""
-    from modules.llm_platform.infrastructure.models.sentence_encoder import UniversalSentenceEncoder
+    from modules.llm_platform.infrastructure.models.sentences.encoder import PackagedSentenceEncoder
 
-    return resources.closing(UniversalSentenceEncoder()) if uses_sentence_encoder(settings) else None
+    return resources.closing(PackagedSentenceEncoder()) if uses_sentence_encoder(settings) else None
 
 
 def uses_support_model(settings: Settings) -> bool:
     """Return whether the support model reads. Raises SettingsError if it is on and not installed."""
-    from modules.llm_platform.infrastructure.models.support.onnx_support_model import NOT_INSTALLED, PACKAGES
+    from modules.llm_platform.infrastructure.models.onnx_files import PACKAGES
+    from modules.llm_platform.infrastructure.models.support.onnx_support_model import NOT_INSTALLED
 
     return _is_used(settings.CITATION_ENCODER, PACKAGES, f"CITATION_ENCODER=on: {NOT_INSTALLED}")
 
 
 def uses_sentence_encoder(settings: Settings) -> bool:
     """Return whether the sentence encoder reads. Raises SettingsError if it is on and not installed."""
-    from modules.llm_platform.infrastructure.models.sentence_encoder import NOT_INSTALLED, PACKAGES
+    from modules.llm_platform.infrastructure.models.sentences.vectors import NOT_INSTALLED, PACKAGES
 
     return _is_used(settings.ANSWER_ENCODER, PACKAGES, f"ANSWER_ENCODER=on: {NOT_INSTALLED}")
 

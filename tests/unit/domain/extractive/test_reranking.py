@@ -11,14 +11,17 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive import reranking
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.reranking import (
     AnswerWeights,
+    ComparedSentences,
     ScoredSentence,
     choose_by_models,
     choose_scoring_model,
+    group_by_language,
     list_quotable,
     make_model_input,
+    mark_agreed,
     select_nearest,
 )
 from modules.llm_platform.domain.extractive.selection import Selection, add_antecedent, choose_by_words
@@ -192,9 +195,48 @@ def test_the_nearest_sentences_are_read_and_what_the_words_chose(monkeypatch: py
     near = list_quotable(selection)
     (chosen,) = selection.chosen
     assert near[-1] is not chosen
-    found = select_nearest(selection, near, [0.9 if candidate is near[-1] else 0.1 for candidate in near])
+    closeness = [0.9 if candidate is near[-1] else 0.1 for candidate in near]
+    found = select_nearest(selection, ComparedSentences(near), closeness)
     assert [one.candidate for one in found] == [near[-1], chosen]
     assert found[0].lead > 0 > found[1].lead
+
+
+GERMAN = """# Urlaub
+
+Vollzeitkräfte haben dreißig Tage Urlaub im Jahr. Der Urlaub wird bei der Leitung beantragt. Resturlaub verfällt im März."""
+
+
+def mixed(question: str) -> tuple[Question, list[Candidate]]:
+    """Return the question, and the sentences of an English and a German source."""
+    texts = {"Handbook": HANDBOOK, "Handbuch": GERMAN}
+    sources = [
+        Source(index=number, title=title, url=f"https://page{number}.test/", text=text)
+        for number, (title, text) in enumerate(texts.items(), 1)
+    ]
+    selection = choose_by_words(read_question(question, "en"), sources)
+    return selection.question, list_quotable(selection)
+
+
+def test_english_sentences_are_compared_among_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cosines of two models cannot be compared. Few other sentences are measured together with English ones."""
+    monkeypatch.setattr(reranking, "MAX_NEAR_ENGLISH", 2)
+    monkeypatch.setattr(reranking, "MIN_MEASURED", 5)
+    question, near = mixed("How many days of leave do full-time staff have?")
+    english, others = group_by_language(question, near)
+    titles = [[one.source.title for one in group.sentences] for group in (english, others)]
+    assert titles == [["Handbook"] * 2, ["Handbuch"] * 3]
+    assert (english.is_english, others.is_english) == (True, False)
+    assert [one.source.title for one in others.others] == ["Handbook"] * 2
+    assert others.measured == [*others.sentences, *others.others]
+
+
+def test_sentences_that_only_make_a_mean_do_not_answer() -> None:
+    selection = select("How many days of paid leave do full-time staff have?")
+    near = list_quotable(selection)
+    group = ComparedSentences(near[:2], near[2:])
+    found = select_nearest(selection, group, [0.5, 0.6, *[0.1] * (len(near) - 2)])
+    assert [one.candidate for one in found] == [near[1], near[0]]
+    assert found[0].lead > found[1].lead > 0
 
 
 def test_a_sentence_that_was_not_read_is_weighed_by_closeness_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,8 +255,8 @@ def agreed_on(question: str, text: str, closeness: Callable[[str], float], log_o
     """
     selection = replace(select(question, text), chosen=[])
     near = list_quotable(selection)
-    read = select_nearest(selection, near, [closeness(one.sentence.text) for one in near])
-    readings = [replace(one, log_odds=log_odds) for one in read]
+    read = select_nearest(selection, ComparedSentences(near), [closeness(one.sentence.text) for one in near])
+    readings = [replace(one, log_odds=log_odds) for one in mark_agreed(selection, near[0], read)]
     return [one.sentence.text for one in choose_by_models(selection, readings).selection.chosen]
 
 

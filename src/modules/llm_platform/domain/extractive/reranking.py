@@ -1,9 +1,9 @@
-"""Rerank sentences with two small models, which find answers in other words and reject sentences that only share words.
+"""Rerank sentences with small models, which find answers in other words and reject sentences that only share words.
 
-A sentence encoder (a bi-encoder) measures how close each sentence of `list_quotable` is to the question, in any language. The
-support model (a cross-encoder) scores the sentences of `select_nearest` together with the question, in the languages that it
-knows. `choose_by_models` then keeps or replaces the sentences that were chosen by words. `scripts/support_model/answers.py` fits
-the weights.
+A sentence encoder (a bi-encoder) measures how close each sentence of `list_quotable` is to the question, in any language. English
+sentences are compared by a model of their own (`group_by_language`). The support model (a cross-encoder) scores the sentences of
+`select_nearest` together with the question, in the languages that it knows. `choose_by_models` then keeps or replaces the
+sentences that were chosen by words. `scripts/support_model/answers.py` fits the weights.
 """
 
 import itertools
@@ -29,7 +29,9 @@ from modules.llm_platform.domain.extractive.selection import (
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.text.data_files import load_data
 
-MAX_NEAR: Final = 240  # sentences of one question that get a vector
+MAX_NEAR: Final = 240  # sentences of one question that may get a vector
+MAX_NEAR_ENGLISH: Final = 96  # of these, English ones: their vectors say more, and take twice as long
+MIN_MEASURED: Final = 24  # sentences that make a mean and a deviation
 MAX_READ: Final = 8  # sentences of one question that the support model scores
 NEARLY_BEST: Final = 1.0  # the log-odds of a further quote may be lower than the best by this much
 # Of many sentences, the best one by words answers if it is one of the nearest ones, too, and the best one for the model.
@@ -144,23 +146,61 @@ def leave_out_other_rows_and_days(question: Question, quotable: Sequence[Candida
     return leave_out_other_rows(question, leave_out_other_days(question, quotable))
 
 
-def select_nearest(selection: Selection, near: Sequence[Candidate], closeness: Sequence[float]) -> list[ScoredSentence]:
+@dataclass(frozen=True, slots=True)
+class ComparedSentences:
+    """Sentences whose closeness can be compared, because the same model of the encoder measures all of them.
+
+    - `sentences` may answer. The best one by words is first.
+    - `others` are only measured, so that there are enough sentences for a mean.
+    - `is_english` says that the question and all sentences are English.
+    """
+
+    sentences: Sequence[Candidate]
+    others: Sequence[Candidate] = ()
+    is_english: bool = False
+
+    @property
+    def measured(self) -> list[Candidate]:
+        return [*self.sentences, *self.others]
+
+
+def group_by_language(question: Question, near: Sequence[Candidate]) -> list[ComparedSentences]:
+    """Return the English sentences, if the question is English, and the others. `near` has the best sentence by words first."""
+    english: list[Candidate] = []
+    others: list[Candidate] = []
+    for candidate in near:
+        scored_by = choose_scoring_model(question.language, candidate.found_in.language)
+        (english if scored_by == "english" else others).append(candidate)
+    groups = [
+        ComparedSentences(english[:MAX_NEAR_ENGLISH], is_english=True),
+        ComparedSentences(others, english[: max(MIN_MEASURED - len(others), 0)]),
+    ]
+    return [group for group in groups if group.sentences]
+
+
+def select_nearest(selection: Selection, group: ComparedSentences, closeness: Sequence[float]) -> list[ScoredSentence]:
     """Return the sentences for the support model: the MAX_READ nearest ones, and all that were chosen by words.
 
-    `near` has the best sentence by words first.
+    `closeness` has the values of `group.measured`.
     """
     mean, deviation = fmean(closeness), pstdev(closeness)
     scored = [
         ScoredSentence(candidate, value, (value - mean) / deviation if deviation > 0 else 0.0)
-        for candidate, value in zip(near, closeness, strict=True)
+        for candidate, value in zip(group.sentences, closeness, strict=False)
     ]
     nearest = sorted(scored, key=lambda one: -one.closeness)
-    read = nearest[:MAX_READ] + [one for one in nearest[MAX_READ:] if one.candidate in selection.chosen]
-    if len(selection.candidates) < AGREED_AMONG or scored[0] not in nearest[:AGREED_NEAR]:
-        return read
-    if not _has_enough_words(selection.question, near[0]):
-        return read
-    return [replace(one, is_agreed=one is scored[0]) for one in read]
+    return nearest[:MAX_READ] + [one for one in nearest[MAX_READ:] if one.candidate in selection.chosen]
+
+
+def mark_agreed(selection: Selection, best: Candidate, nearest: Sequence[ScoredSentence]) -> list[ScoredSentence]:
+    """Return the sentences, with `is_agreed` set for `best` if it is also one of the nearest.
+
+    `best` is the best of all sentences by words.
+    """
+    is_near = any(one.candidate is best for one in nearest[:AGREED_NEAR])
+    if len(selection.candidates) < AGREED_AMONG or not is_near or not _has_enough_words(selection.question, best):
+        return list(nearest)
+    return [replace(one, is_agreed=one.candidate is best) for one in nearest]
 
 
 def _has_enough_words(question: Question, candidate: Candidate) -> bool:

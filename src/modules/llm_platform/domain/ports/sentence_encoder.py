@@ -10,13 +10,16 @@ class ISentenceEncoder(ABC):
     name: str = "custom"  # component name in `degraded`
 
     @abstractmethod
-    async def measure_closeness(self, question: str, sentences: Sequence[str]) -> list[float]:
+    async def measure_closeness(
+        self, question: str, sentences: Sequence[str], *, is_english: bool = False
+    ) -> list[float]:
         """Return the cosine of the vectors of the question and of each sentence, -1 to 1, in order.
 
-        Texts longer than the encoder reads are cut; a text without a letter or figure has 0. Raises an AppException if the
-        encoder cannot be loaded or run.
+        `is_english` says that all texts are English, so that an encoder may use a model for this language. Cosines of two
+        models cannot be compared. Texts longer than the encoder reads are cut; a text without a letter or figure has 0. Raises
+        an AppException if the encoder cannot be loaded or run.
         """
 
-    def begin_loading(self) -> None:
+    def begin_loading(self, *, is_english: bool = False) -> None:
         """Load the weights in the background. Safe to call often; errors are raised by `measure_closeness`."""
         return

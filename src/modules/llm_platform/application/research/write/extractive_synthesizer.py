@@ -37,7 +37,7 @@ from modules.llm_platform.domain.row_claims.questions import find_answering_rows
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-RULES_VERSION = "26"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "27"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 NO_MARKERS: Final = str.maketrans("[]", "()")
 
@@ -65,9 +65,9 @@ class ExtractiveSynthesizer(ISynthesizer):
         self._reading_s = reading_s
 
     def begin_loading(self) -> None:
-        """Load the weights of both models in the background."""
+        """Load the weights of the models for English in the background. Others are loaded when they are first needed."""
         if self._encoder is not None:
-            self._encoder.begin_loading()
+            self._encoder.begin_loading(is_english=self._model is not None)
             if self._model is not None:
                 self._model.begin_loading()
 

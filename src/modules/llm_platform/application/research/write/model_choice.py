@@ -16,14 +16,17 @@ from modules.llm_platform.domain.extractive.named_cells import (
 )
 from modules.llm_platform.domain.extractive.named_rows import NamedRows
 from modules.llm_platform.domain.extractive.reranking import (
+    ComparedSentences,
     RerankedSelection,
     ScoredSentence,
     ScoringModel,
     choose_by_models,
     choose_scoring_model,
+    group_by_language,
     leave_out_other_rows_and_days,
     list_quotable,
     make_model_input,
+    mark_agreed,
     select_nearest,
 )
 from modules.llm_platform.domain.extractive.selection import Selection
@@ -98,10 +101,17 @@ class _Reranker:
         return choose_named_rows(self._question, cells)
 
     async def _score_nearest_sentences(self, near: Sequence[Candidate]) -> list[ScoredSentence]:
-        texts = [make_model_input(candidate, self._question) for candidate in near]
-        closeness = await self._measure(self._question.text, texts)
-        nearest = select_nearest(self._selection, near, closeness)
-        return nearest if self._model is None else await self._score_sentences(nearest, self._model)
+        if self._model is None:
+            return await self._select_nearest(ComparedSentences(near), near[0])
+        scored: list[ScoredSentence] = []
+        for group in group_by_language(self._question, near):
+            scored += await self._score_sentences(await self._select_nearest(group, near[0]), self._model)
+        return scored
+
+    async def _select_nearest(self, group: ComparedSentences, best: Candidate) -> list[ScoredSentence]:
+        texts = [make_model_input(candidate, self._question) for candidate in group.measured]
+        closeness = await self._measure(self._question.text, texts, is_english=group.is_english)
+        return mark_agreed(self._selection, best, select_nearest(self._selection, group, closeness))
 
     async def _score_sentences(self, sentences: Sequence[ScoredSentence], model: ISupportModel) -> list[ScoredSentence]:
         """Return the sentences with the log-odds of the model. Sentences in a language that the model cannot read have none."""
@@ -136,9 +146,9 @@ class _Reranker:
     def _choose_scoring_model(self, candidate: Candidate) -> ScoringModel:
         return choose_scoring_model(self._question.language, candidate.found_in.language)
 
-    async def _measure(self, question: str, texts: Sequence[str]) -> list[float]:
+    async def _measure(self, question: str, texts: Sequence[str], *, is_english: bool = False) -> list[float]:
         self.component = self._encoder.name
-        return await self._encoder.measure_closeness(question, texts)
+        return await self._encoder.measure_closeness(question, texts, is_english=is_english)
 
     async def _score(self, model: ISupportModel, texts: Sequence[str], scored_by: ScoringModel) -> list[float]:
         self.component = model.name

@@ -9,36 +9,33 @@ open are read by both. Each has two heads: whether a passage supports a claim, a
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from cachetools import LRUCache
 
-from modules.llm_platform.domain.exceptions import SupportModelError
 from modules.llm_platform.domain.ports.support_model import ISupportModel
+from modules.llm_platform.infrastructure.models.onnx_files import ONE_THREAD, ModelFiles
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
-PACKAGES: Final = ("onnxruntime", "tokenizers", "numpy")
 MAX_TEXT_CHARS: Final = 2000  # a longer text has more tokens than are read
 BATCH_PAIRS: Final = 4  # scored at once, so that the next caller waits for 0.1 seconds at most
 REMEMBERED_PAIRS: Final = 4096  # at most about 5 MB
-ONE_THREAD: Final = 1
 # An English claim between these log-odds is read by the second encoder too: half of the claims that the words leave in doubt.
 SECOND_READING_FROM: Final = -3.3
 SECOND_READING_TO: Final = 1.0
-NO_TELEMETRY: Final = "ORT_DISABLE_TELEMETRY"
 NOT_INSTALLED: Final = 'the support model needs: pip install "llm-platform[meaning]"; or set CITATION_ENCODER=off'
 DAMAGED: Final = "its weights are damaged: pip install --force-reinstall llm-platform; or set CITATION_ENCODER=off"
+FILES: Final = ModelFiles(NOT_INSTALLED, DAMAGED)
 
 
 @dataclass(frozen=True)
@@ -151,39 +148,12 @@ def _clean(text: str) -> str:
     return text[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode("utf-8")
 
 
-def _find(folder: Path, name: str, digest: str) -> str:
-    """Return the path of a file. Raises SupportModelError if it is not as released: both libraries raise bare errors."""
-    path = folder / name
-    try:
-        with path.open("rb") as content:
-            found = file_digest(content, sha256).hexdigest()
-    except OSError as error:
-        raise SupportModelError(DAMAGED) from error
-    if folder == Path(__file__).parent and found != digest:
-        raise SupportModelError(DAMAGED)
-    return str(path)
-
-
 @cache
 def _load(folder: Path, release: Release) -> _CrossEncoder:
-    """Return an encoder of a folder, which all platforms of the process share.
-
-    onnxruntime 1.29 and later send telemetry to Microsoft from Linux and macOS, and keep a device id in the user's cache, unless
-    this variable is set before the first import.
-    """
-    os.environ[NO_TELEMETRY] = "1"  # noqa: TID251  written for a library, not read
-    try:
-        import numpy  # noqa: F401  onnxruntime imports it by name
-        from onnxruntime import InferenceSession, SessionOptions
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        raise SupportModelError(NOT_INSTALLED) from error
-    options = SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = ONE_THREAD
-    options.enable_cpu_mem_arena = False  # the arena would keep 20 MB more
-    weights = _find(folder, release.weights, release.weights_digest)  # given as bytes, they would be in memory twice
-    session = InferenceSession(weights, options, providers=["CPUExecutionProvider"])
-    tokenizer = Tokenizer.from_file(_find(folder, release.tokenizer, release.tokenizer_digest))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(release.max_tokens, strategy="longest_first")
-    return _CrossEncoder(session, tokenizer)
+    """Return an encoder of a folder, which all platforms of the process share. Only the files of the package have digests."""
+    is_package = folder == Path(__file__).parent
+    session = FILES.open_session(folder / release.weights, release.weights_digest if is_package else None)
+    tokenizer_digest = release.tokenizer_digest if is_package else None
+    return _CrossEncoder(
+        session, FILES.open_tokenizer(folder / release.tokenizer, tokenizer_digest, release.max_tokens)
+    )

@@ -1,0 +1,70 @@
+"""The sentence encoder of the package: it measures closeness with one model for English and one for all languages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from cachetools import LRUCache
+
+from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
+from modules.llm_platform.infrastructure.models.onnx_files import ONE_THREAD
+from modules.llm_platform.infrastructure.models.sentences import vectors
+from modules.llm_platform.infrastructure.models.sentences.vectors import SentenceVectors
+
+if TYPE_CHECKING:
+    from modules.llm_platform.infrastructure.models.sentences.vectors import Vector
+
+MAX_SENTENCE_CHARS: Final = 600  # the rest of a longer text is not read
+REMEMBERED_SENTENCES: Final = 8192  # 17 MB
+BATCH_SENTENCES: Final = 16  # encoded at once, so that the next caller waits for 0.2 seconds at most
+
+
+class PackagedSentenceEncoder(ISentenceEncoder):
+    """Encodes each sentence once, in one thread of its own. A model is loaded when it is first needed."""
+
+    name = "sentences"
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(ONE_THREAD, thread_name_prefix="sentence-encoder")
+        self._known: LRUCache[tuple[bool, str], Vector] = LRUCache(REMEMBERED_SENTENCES)
+
+    def begin_loading(self, *, is_english: bool = False) -> None:
+        self._thread.submit(vectors.load_english if is_english else vectors.load_universal)
+
+    async def measure_closeness(
+        self, question: str, sentences: Sequence[str], *, is_english: bool = False
+    ) -> list[float]:
+        if not sentences:
+            return []
+        load = vectors.load_english if is_english else vectors.load_universal
+        loop = asyncio.get_running_loop()
+        asked = await loop.run_in_executor(self._thread, _encode_question, load, _clean(question))
+        texts = [_clean(text) for text in sentences]
+        found = {text: self._known[is_english, text] for text in texts if (is_english, text) in self._known}
+        new = [text for text in dict.fromkeys(texts) if text and text not in found]
+        for first in range(0, len(new), BATCH_SENTENCES):
+            batch = new[first : first + BATCH_SENTENCES]
+            encoded = await loop.run_in_executor(self._thread, _encode_sentences, load, batch)
+            found |= zip(batch, encoded, strict=True)
+        self._known.update({(is_english, text): found[text] for text in new})
+        return [float(asked @ found[text]) if text else 0.0 for text in texts]
+
+    async def aclose(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _encode_question(load: Callable[[], SentenceVectors], text: str) -> Vector:
+    return load().encode_question(text)
+
+
+def _encode_sentences(load: Callable[[], SentenceVectors], texts: Sequence[str]) -> Sequence[Vector]:
+    return load().encode_sentences(texts)
+
+
+def _clean(text: str) -> str:
+    """Return the beginning of a text, empty without a letter or figure. Halves of surrogate pairs are replaced."""
+    kept = text[:MAX_SENTENCE_CHARS].encode("utf-8", "replace").decode("utf-8")
+    return kept if any(map(str.isalnum, kept)) else ""
