@@ -5,6 +5,7 @@ import pytest
 from modules.llm_platform.infrastructure.parsing import article
 from modules.llm_platform.infrastructure.parsing.html_page import read_html, read_page
 from modules.llm_platform.infrastructure.parsing.limits import OutOfTimeError
+from modules.llm_platform.infrastructure.parsing.nodes import render_plain_text
 
 WORDS = "the river carries gravel from the hills to the harbour and dredgers clear the channel in every second summer"
 SENTENCES = [f"In the year {year}, {WORDS} so that ships of {year % 97} metres can pass." for year in range(1900, 1912)]
@@ -171,3 +172,14 @@ def test_a_repeated_line_is_kept_once() -> None:
                           "<pre>one two three four five\none two three four five</pre></main>"))["text"]  # fmt: skip
     assert text.count("Seen again and again here.") == 1
     assert text.count("one two three four five") == 2
+
+
+def test_empty_paragraphs_leave_no_blank_lines() -> None:
+    """A non-breaking space is a space, too."""
+    text = read_html(page(f"<main>{PARAGRAPHS}<p>First.</p>{'<p>&nbsp;</p>' * 3000}<p>Second.</p></main>"))["text"]
+    assert "First.\n\nSecond." in text
+
+
+def test_a_definition_moves_to_its_term_over_empty_paragraphs() -> None:
+    text = render_plain_text(f"<p>--deep</p>{'<p>&nbsp;</p>' * 3000}<p>: Dig deeper.</p>")
+    assert text == "--deep\n: Dig deeper."

@@ -27,7 +27,7 @@ _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _VERSION = re.compile(r"\b[A-Za-z][\w-]{0,60}[ -]v?\d+(?:\.\d+)+|\bv\d+(?:\.\d+)*\b|\b\d+\.\d+\.\d+")
 _UNSPACED_NEGATION = re.compile("不|没|未|ない|ません|않|없")
 # "Mercury (planet)", "Mercury (planet) - An Encyclopedia"; "Mercury, the planet"; fullwidth brackets too.
-_QUALIFIED = re.compile(r"^\s*(?P<base>[^()（）|]{1,60}?)\s*[(（](?P<qualifier>[^()（）]{2,50})[)）]")
+_QUALIFIED = re.compile(r"^\s*(?P<base>[^\s()（）|][^()（）|]{0,59}?)\s*[(（](?P<qualifier>[^()（）]{2,50})[)）]")
 _APPOSED = re.compile(
     r"^\s*(?P<base>[^,|]{1,40}),\s+(?P<qualifier>(?:the|an?|der|die|das|le|la|el|il|o)\s[^,|(]{2,40})\s*(?:[|–—-]|$)"
 )

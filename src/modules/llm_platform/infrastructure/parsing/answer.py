@@ -10,7 +10,7 @@ File = str | bytes  # a path, or the content
 MAX_CHARS = 5_000_000
 
 NEEDS_EXTRA = 'reading it needs: pip install "llm-platform[documents]"'
-BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
+BLANK_LINES = re.compile(r"\n[^\S\n]*\n(?:[^\S\n]*\n)+")  # `&nbsp;` is a space, too
 _GENERATED_TITLE = re.compile(
     r"^(?:Microsoft Word|untitled|\(anonymous\)|PowerPoint)|\.(?:docx?|odt|tex|dvi|indd|pptx?|rtf)$", re.I
 )

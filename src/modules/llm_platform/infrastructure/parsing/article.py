@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
+from modules.llm_platform.infrastructure.parsing.answer import BLANK_LINES
 from modules.llm_platform.infrastructure.parsing.limits import OutOfTimeError, cpu_limit
 from modules.llm_platform.infrastructure.parsing.nodes import (
     count_chars,
@@ -38,7 +39,6 @@ _NAMED = ",".join(
     f"{tag}[class],{tag}[id],{tag}[role]" for tag in ("div", "li", "ul", "ol", "dl", "p", "section", "span")
 )
 _COMMENTS = ",".join(f"{tag}[class],{tag}[id]" for tag in ("div", "ul", "ol", "dl", "section", "details"))
-_BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 
 _ARTICLE_NAME = re.compile(
     r"\A(?:post|entry|articleContent)\Z|(?:entry|page|text|article|art)-content|article__(?:content|container)"
@@ -101,7 +101,7 @@ def remove_repeats(text: str) -> str:
             seen.add(words)
         if is_code or words.strip("# ") or not words:
             kept.append(line)
-    return _BLANK_LINES.sub("\n\n", "\n".join(kept)).strip()
+    return BLANK_LINES.sub("\n\n", "\n".join(kept)).strip()
 
 
 def _extract_content(tree: Any, *, precise: bool) -> str:
