@@ -227,7 +227,7 @@ def test_english_sentences_are_compared_among_themselves(monkeypatch: pytest.Mon
     assert titles == [["Handbook"] * 2, ["Handbuch"] * 3]
     assert (english.is_english, others.is_english) == (True, False)
     assert [one.source.title for one in others.others] == ["Handbook"] * 2
-    assert others.measured == [*others.sentences, *others.others]
+    assert others.all_sentences == [*others.sentences, *others.others]
 
 
 def test_sentences_that_only_make_a_mean_do_not_answer() -> None:

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.text.stemming import normalize_unit
 
 MINUTES: Final = "min"  # the unit of durations and of times of the day
 AGE_UNIT: Final = "year"
-MONTHS: Final = 12  # in `load_date_words`, months have the numbers 0 to 11, and weekdays those from 12 on
+MONTHS: Final = 12  # `load_date_words` numbers months from 0 to 11, and weekdays from 12
 YEARS: Final = 10_000  # one year in the number of a date: 20240131 // YEARS is 2024
 CENTURY: Final = 2000  # added to a year of two digits
 LAST_DAY: Final = 99  # ends a month or a year: no day and no month has a higher number

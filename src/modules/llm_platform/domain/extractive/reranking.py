@@ -160,7 +160,7 @@ class ComparedSentences:
     is_english: bool = False
 
     @property
-    def measured(self) -> list[Candidate]:
+    def all_sentences(self) -> list[Candidate]:
         return [*self.sentences, *self.others]
 
 
@@ -181,7 +181,7 @@ def group_by_language(question: Question, near: Sequence[Candidate]) -> list[Com
 def select_nearest(selection: Selection, group: ComparedSentences, closeness: Sequence[float]) -> list[ScoredSentence]:
     """Return the sentences for the support model: the MAX_READ nearest ones, and all that were chosen by words.
 
-    `closeness` has the values of `group.measured`.
+    `closeness` has the values of `group.all_sentences`.
     """
     mean, deviation = fmean(closeness), pstdev(closeness)
     scored = [

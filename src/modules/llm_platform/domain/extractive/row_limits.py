@@ -37,7 +37,7 @@ from modules.llm_platform.domain.text.negation import count_negators
 
 
 class LimitQuestion(NamedTuple):
-    """A limit, the folded `words` of the question outside the limit, and those of them that name something (`content`)."""
+    """A limit. `words` are the folded words of the question outside the limit, and `content` the content words among them."""
 
     limit: Limit
     words: Sequence[str]

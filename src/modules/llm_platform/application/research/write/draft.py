@@ -95,7 +95,7 @@ class Draft:
         text = self.text.strip()
         return ends_sentence(text) or len(split_sentences(text, self.run.language)) > 1
 
-    def expect_text_of(self, writer: ISynthesizer) -> None:
+    def set_writer(self, writer: ISynthesizer) -> None:
         """Prepare for the text of this writer. A fallback that sets all markers itself gets none added."""
         self.lacks_markers = writer is not self.writers.fallback or self.writers.completes_fallback
 

@@ -109,7 +109,7 @@ class _Reranker:
         return scored
 
     async def _select_nearest(self, group: ComparedSentences, best: Candidate) -> list[ScoredSentence]:
-        texts = [make_model_input(candidate, self._question) for candidate in group.measured]
+        texts = [make_model_input(candidate, self._question) for candidate in group.all_sentences]
         closeness = await self._measure(self._question.text, texts, is_english=group.is_english)
         return mark_agreed(self._selection, best, select_nearest(self._selection, group, closeness))
 

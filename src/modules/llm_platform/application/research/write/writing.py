@@ -264,7 +264,7 @@ async def _fall_back(draft: Draft, reason: str, failures: tuple[Degraded, ...], 
 async def _stream(draft: Draft, writer: ISynthesizer) -> Synthesis:
     """Feed the draft with the stream of the writer."""
     synthesis: Synthesis | None = None
-    draft.expect_text_of(writer)
+    draft.set_writer(writer)
     async with aclosing(_describe_text(draft).stream_with(writer)) as stream:  # type: ignore[type-var]  # an async generator
         async for part in stream:
             if isinstance(part, SynthesisToken):
