@@ -124,6 +124,27 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
     assert may_answer is False or LEAVE in chosen.ordered[0].sentence.text
 
 
+@for_each("odds_of_french, shown", [(-1.0, ["en"]), (0.9, ["fr", "en"])])
+def test_the_closest_sentences_are_in_the_language_of_the_question(odds_of_french: float, shown: list[str]) -> None:
+    """A sentence in another language is shown only if it may answer."""
+    french = "Le personnel de la mairie travaille trente-cinq heures par semaine et ses congés sont fixés avec le chef."
+    pages = [
+        Source(
+            index=1, title="Leave", url="https://a.example/", text="Full-time staff have 26 days of paid leave a year."
+        ),
+        Source(index=2, title="Congés", url="https://b.example/", text=french),
+    ]
+    selection = choose_by_words(read_question("How much holiday am I entitled to?", "en"), pages)
+    scored = [
+        ScoredSentence(one, 0.0, 0.0, 0.2 if one.source.index == 1 else odds_of_french)
+        for one in list_quotable(selection)
+    ]
+    reranked = choose_by_models(selection, scored)
+    assert [one.found_in.language for one in reranked.ordered] == shown
+    only_french = choose_by_models(selection, [one for one in scored if one.candidate.source.index == 2])
+    assert [one.found_in.language for one in only_french.ordered] == ["fr"]
+
+
 @for_each(
     "question, sentence, kind",
     [

@@ -247,10 +247,17 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
     elif best.is_agreed and may_answer:
         chosen = add_antecedent(best.candidate)
     else:
-        return RerankedSelection(replace(selection, chosen=[]), ordered, may_answer=may_answer)
+        closest = _leave_out_other_languages(selection.question, ranked)
+        return RerankedSelection(replace(selection, chosen=[]), closest, may_answer=may_answer)
     return RerankedSelection(
         replace(selection, chosen=[] if lacks_exact(selection.question, chosen) else chosen), ordered
     )
+
+
+def _leave_out_other_languages(question: Question, ranked: Sequence[ScoredSentence]) -> list[Candidate]:
+    """Return the sentences in the language of the question and others that may answer; all sentences if these are none."""
+    kept = [one for one in ranked if one.candidate.found_in.language == question.language or one.margin >= 0]
+    return [one.candidate for one in kept or ranked]
 
 
 def _choose_answers(ranked: Sequence[ScoredSentence]) -> list[Candidate]:
