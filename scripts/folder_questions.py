@@ -19,8 +19,8 @@
   were written with `days1`. `days2` was asked once, and its answers were not read.
 - `prose1`, `prose2`, `prose3`: questions in other words than the files, which are diaries, minutes, letters, rules and contracts.
   The rules of decision 113 were written with the first set. The answers to the second one were read, those to the third one not.
-- `mixed1`, `mixed2`: half of the questions are in other words than the files, and nine of sixty have no answer. Their answers
-  were not read. The encoder of decision 114 was measured with them.
+- `mixed1`, `mixed2`, `mixed3`: half of the questions are in other words than the files, and a sixth has no answer. Their answers
+  were not read. The models of decisions 114 and 115 were measured with them; `mixed3` was first asked with decision 115.
 - `tables`: the rules for named rows had been written when these were first asked; what came later has seen them.
 - `rows`: two sets (`set`). The rules for described rows were written with the first one. The second one was asked once; a few
   words were added to their lists after that.
@@ -61,7 +61,7 @@ from shared.config import Settings  # noqa: E402
 
 LETTER = r"[^\W\u2e80-\ud7af]"  # of a script with spaces between words
 FOLDERS = ROOT / "tests" / "quality"
-OF_TEXTS = ("folder", "plain", "long1", "long2", "long3", "prose1", "prose2", "prose3", "mixed1", "mixed2")
+OF_TEXTS = ("folder", "plain", "long1", "long2", "long3", "prose1", "prose2", "prose3", "mixed1", "mixed2", "mixed3")
 OF_ROWS = ("days1", "days2", "tables", "rows", "limits")
 NAMES = (*OF_TEXTS, *OF_ROWS)
 ALONE = {"limits"}

@@ -1,12 +1,12 @@
 """Fit how an answer without a language model weighs closeness and reading, and print what comes of it.
 
-    python -m scripts.support_model.answers OPEN [--weights FOLDER] [--write] [--written PASSAGES=QUESTIONS…]
+    python -m scripts.support_model.answers OPEN [--weights FOLDER] [--write] --unseen PASSAGES=QUESTIONS…
 
-Only what the second head was not trained on is used: a third of CLAPNQ's open half, a sixth of the written passages, and those of
+Only what the models were not trained on is used: a third of CLAPNQ's open half, a sixth of the passages of --limits, and those of
 --unseen. Each question is asked about ten passages, its own and nine of other questions; CLAPNQ's also about its own alone. The
-weights of other languages are fitted to --languages, whose passages and questions have a `lang`; only questions in the
-language of their passage count. The limits of English come from --limits, which nothing is fitted to. Run it in the environment
-of the product, with the extra `meaning` and scikit-learn.
+weights of English are fitted to CLAPNQ and --unseen, and its limits come from --limits. The weights of other languages are fitted
+to --languages, whose passages and questions have a `lang`; only questions in the language of their passage count. Nothing is
+fitted to --measured. Run it in the environment of the product, with the extra `meaning` and scikit-learn.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from scripts.support_model.answer_groups import list_answers
 from scripts.support_model.questions import HELD_OF_CLAPNQ, HELD_OF_WRITTEN, is_held_out, plain
 from scripts.support_model.texts import read_open_half
 from sklearn.linear_model import LogisticRegression
@@ -48,8 +49,9 @@ FOLDS: Final = 5
 
 
 LIMITS_FROM: Final[dict[reranking.ScoringModel, str]] = {
-    "english": "everyday of ten", "languages": "languages of ten", "near": "written of ten",
+    "english": "limits of ten", "languages": "languages of ten", "near": "unseen of ten",
 }  # fmt: skip
+NOT_FITTED: Final = ("limits of ten", "measured of ten")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Case:
     language: str = ENGLISH
 
     def is_fitted_to(self, kind: reranking.ScoringModel) -> bool:
-        return self.name != LIMITS_FROM["english"] and (self.language == ENGLISH) is (kind != "languages")
+        return self.name not in NOT_FITTED and (self.language == ENGLISH) is (kind != "languages")
 
 
 @dataclass
@@ -79,7 +81,7 @@ class Read:
         return any(plain(answer)[:60] in said or said in plain(answer) for answer in self.case.answers)
 
 
-def list_cases(open_half: Path, written: Sequence[str], unseen: Sequence[str] = ()) -> Iterator[Case]:
+def list_clapnq(open_half: Path) -> Iterator[Case]:
     drawn = random.Random(3)
     rows = read_open_half(open_half / "clapnq.jsonl.gz")
     for row in rows:
@@ -88,18 +90,16 @@ def list_cases(open_half: Path, written: Sequence[str], unseen: Sequence[str] = 
             others = [(other["title"], other["source"]) for other in drawn.sample(rows, OTHER_PASSAGES) if other != row]
             yield Case("clapnq", row["claim"], (own,), answers)
             yield Case("clapnq of ten", row["claim"], (own, *others), answers)
-    for pair in (*written, *unseen):
-        for text, asked, others in list_asked(pair, drawn):
-            if pair in unseen or is_held_out(text, HELD_OF_WRITTEN):
-                yield Case("written of ten", asked["q"], (("", text), *others), answers_of(asked))
 
 
-def list_set(name: str, pair: str) -> Iterator[Case]:
+def list_set(name: str, pair: str, *, is_held_out_only: bool = False) -> Iterator[Case]:
     """Yield the questions that are in the language of their passage, one that the support model reads."""
     for text, asked, others in list_asked(pair, random.Random(5)):
         language = asked.get("lang", ENGLISH)
+        if is_held_out_only and not is_held_out(text, HELD_OF_WRITTEN):
+            continue
         if language == asked.get("passage", ENGLISH) and language in READ_LANGUAGES:
-            yield Case(f"{name} of ten", asked["q"], (("", text), *others), answers_of(asked), language)
+            yield Case(f"{name} of ten", asked["q"], (("", text), *others), tuple(list_answers(asked)), language)
 
 
 def list_asked(pair: str, drawn: random.Random) -> Iterator[tuple[str, dict[str, Any], list[tuple[str, str]]]]:
@@ -116,11 +116,9 @@ def list_asked(pair: str, drawn: random.Random) -> Iterator[tuple[str, dict[str,
             yield own["source"], asked | {"passage": language}, others
 
 
-def answers_of(asked: dict[str, Any]) -> tuple[str, ...]:
-    return (asked["a"],) if asked["a"] else ()
-
-
-async def read_case(case: Case, encoder: PackagedSentenceEncoder, model: OnnxSupportModel) -> list[Read]:
+async def read_case(
+    case: Case, encoder: PackagedSentenceEncoder, model: OnnxSupportModel, kinds: Sequence[str]
+) -> list[Read]:
     """Return the scores of the sentences; those of an English case also as if question and sentences were in two languages."""
     question = read_question(case.question, case.language)
     sources = [
@@ -141,6 +139,8 @@ async def read_case(case: Case, encoder: PackagedSentenceEncoder, model: OnnxSup
     )
     found = []
     for kind, group in groups.items():
+        if kind not in kinds:
+            continue
         texts = [reranking.make_model_input(one, question) for one in group.sentences]
         closeness = await encoder.measure_closeness(question.text, texts, is_english=group.is_english)
         read = reranking.select_nearest(selection, group, closeness)
@@ -200,9 +200,9 @@ def report(kind: reranking.ScoringModel, cases: Sequence[Read], odds: Sequence[n
     return limits
 
 
-async def read_all(cases: Sequence[Case], weights: Path | None) -> list[Read]:
+async def read_all(cases: Sequence[Case], weights: Path | None, kinds: Sequence[str]) -> list[Read]:
     encoder, model = PackagedSentenceEncoder(), OnnxSupportModel(weights)
-    found = [read for case in cases for read in await read_case(case, encoder, model)]
+    found = [read for case in cases for read in await read_case(case, encoder, model, kinds)]
     await encoder.aclose()
     await model.aclose()
     return found
@@ -213,21 +213,28 @@ def main() -> None:
     parser.add_argument("open_half", type=Path)
     parser.add_argument("--weights", type=Path, help="folder with other weights than those of the package")
     parser.add_argument(
-        "--written", nargs="*", default=[], help="PASSAGES=QUESTIONS, each a file of JSON lines; a sixth is held out"
+        "--unseen",
+        nargs="+",
+        required=True,
+        help="PASSAGES=QUESTIONS, each a file of JSON lines: none was in the training",
     )
-    parser.add_argument("--unseen", nargs="*", default=[], help="the same, of which nothing was in the training")
-    parser.add_argument("--limits", required=True, help="PASSAGES=QUESTIONS in English that only set the limits")
-    parser.add_argument("--languages", required=True, help="PASSAGES=QUESTIONS in other languages")
+    parser.add_argument("--limits", nargs="+", required=True, help="the same: a sixth, which was not, sets the limits")
+    parser.add_argument("--measured", nargs="*", default=[], help="the same, only for the report")
+    parser.add_argument("--languages", required=True, help="the same, in other languages")
+    parser.add_argument("--only", nargs="*", default=list(FEATURES), choices=list(FEATURES), help="fit only these")
     parser.add_argument("--write", action="store_true", help="write the weights into the package")
     a = parser.parse_args()
     listed = [
-        *list_cases(a.open_half, a.written, a.unseen),
-        *list_set("everyday", a.limits),
+        *list_clapnq(a.open_half),
+        *(case for pair in a.unseen for case in list_set("unseen", pair)),
+        *(case for pair in a.limits for case in list_set("limits", pair, is_held_out_only=True)),
+        *(case for pair in a.measured for case in list_set("measured", pair)),
         *(case for case in list_set("languages", a.languages) if case.language != ENGLISH),
     ]
-    everything = asyncio.run(read_all(listed, a.weights))
-    made: dict[str, Any] = {}
-    for kind in FEATURES:
+    everything = asyncio.run(read_all(listed, a.weights, a.only))
+    path = Path(data_files.__file__).parent / "data" / "answer_weights.json"
+    made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    for kind in a.only:
         cases = [read for read in everything if read.kind == kind]
         fitted = [read for read in cases if read.case.is_fitted_to(kind)]
         folds = np.random.default_rng(1).integers(0, FOLDS, len(cases))
@@ -241,7 +248,6 @@ def main() -> None:
         made[kind] = fit(kind, fitted)[0] | limits
     print(json.dumps(made, indent=2))
     if a.write:
-        path = Path(data_files.__file__).parent / "data" / "answer_weights.json"
         path.write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
 
 

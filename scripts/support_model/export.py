@@ -1,12 +1,15 @@
 """Write the trained weights as ONNX in eight bits, and compare them with the float weights.
 
 Usage: `python -m scripts.support_model.export TRAINED BASE OUT.onnx PAIRS.jsonl.gz`
+
+PAIRS are only compared. They may also be the questions with sentences that `answer_groups` writes.
 """
 
 import argparse
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -82,6 +85,13 @@ def strip_notes(path: Path) -> None:
     onnx.save(model, path)
 
 
+def list_pairs(row: dict[str, Any]) -> list[dict[str, str]]:
+    """Return a pair as it is, and a question with each of its sentences."""
+    if "question" not in row:
+        return [row]
+    return [{"claim": row["question"], "source": one["text"]} for one in row["sentences"]]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("trained", "base", "out", "pairs"):
@@ -108,7 +118,7 @@ def main() -> None:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(a.out), options)
-    rows = random.Random(1).sample(read_pairs(a.pairs), 400)
+    rows = random.Random(1).sample([pair for row in read_pairs(a.pairs) for pair in list_pairs(row)], 400)
     encoded = encode(load_tokenizer(a.base, a.tokens), rows)
     small: list[float] = []
     large: list[float] = []

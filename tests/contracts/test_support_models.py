@@ -14,9 +14,9 @@ from tests.fakes.support_model import FakeSupportModel, SupportModelContract
 from modules.llm_platform.domain.exceptions import SupportModelError
 from modules.llm_platform.infrastructure.models.support import onnx_support_model
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import (
-    ENGLISH,
+    ENGLISH_CLAIMS,
+    ENGLISH_QUESTIONS,
     OTHER_LANGUAGES,
-    SUPPORT,
     OnnxSupportModel,
     Release,
 )
@@ -58,7 +58,7 @@ class TestOnnxSupportModel(SupportModelContract):
         yield model
         await model.aclose()
 
-    @pytest.mark.parametrize("release", [ENGLISH, OTHER_LANGUAGES])
+    @pytest.mark.parametrize("release", [ENGLISH_CLAIMS, ENGLISH_QUESTIONS, OTHER_LANGUAGES])
     @pytest.mark.parametrize("content", [b"", b"\x08\x08\x12\x07pytorch"])
     def test_damaged_weights_say_how_to_mend_them(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, release: Release
@@ -98,6 +98,16 @@ asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 174
         )
         assert said > unsaid
 
+    async def test_the_model_finds_answers_in_other_words(self, model: OnnxSupportModel) -> None:
+        """A sentence that answers in other words scores higher than one that shares words with the question."""
+        answer, other = await model.score_answers(
+            [
+                ("Who do I tell if I am away for three weeks?", "Please inform the porter of any longer absence."),
+                ("Who do I tell if I am away for three weeks?", "The bins are emptied every three weeks."),
+            ]
+        )
+        assert answer > other + SURE_BY
+
     async def test_both_encoders_read_undecided_claims(self, model: OnnxSupportModel) -> None:
         """The score is the mean of both. A claim that the English encoder finds clearly supported is not read again."""
         passage = "Employees may work remotely on up to two days a week, provided that their manager agrees."
@@ -105,7 +115,7 @@ asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 174
         left_open = ("Without the consent of their manager, nobody may work from home.", passage)
         folder, pairs = Path(onnx_support_model.__file__).parent, [found, left_open]
         first, second = (
-            onnx_support_model._load(folder, one).score(SUPPORT, pairs) for one in (ENGLISH, OTHER_LANGUAGES)
+            onnx_support_model._load(folder, one).score(0, pairs) for one in (ENGLISH_CLAIMS, OTHER_LANGUAGES)
         )
         assert await model.score(pairs) == [first[0], (first[1] + second[1]) / 2]
 

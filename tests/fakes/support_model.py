@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from modules.llm_platform.domain.ports.support_model import ISupportModel
+from modules.llm_platform.domain.ports.support_model import ISupportModel, Task
 from modules.llm_platform.testing.waiting import error_of
 from shared.exceptions import AppException
 
@@ -41,7 +41,7 @@ class FakeSupportModel(ISupportModel):
         self._answers = answers
         self._error = error
 
-    def begin_loading(self) -> None:
+    def begin_loading(self, task: Task = "support") -> None:
         self.is_loading = True
 
     async def score(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
@@ -104,7 +104,8 @@ class SupportModelContract:
 
     async def test_loading_may_begin_often(self, model: ISupportModel) -> None:
         model.begin_loading()
-        model.begin_loading()
+        model.begin_loading("answer")
+        model.begin_loading("answer")
         assert len(await model.score(self.PAIRS)) == len(self.PAIRS)
 
     async def test_a_failure_is_an_error_of_the_platform(self, broken: ISupportModel) -> None:

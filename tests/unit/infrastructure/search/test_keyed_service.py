@@ -78,8 +78,8 @@ class KeyInTheAddress(keyed.KeyedWebSearch):
     key_headers = ()
     key_parameter = "api_key"
 
-    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
-        return keyed.Found(raw=self.read_answer(await self.get("/search", {"q": request.query})))
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.FoundResults:
+        return keyed.FoundResults(raw=self.read_answer(await self.get("/search", {"q": request.query})))
 
 
 async def test_a_key_may_be_a_parameter_of_the_address() -> None:
@@ -96,10 +96,10 @@ async def test_a_key_may_be_a_parameter_of_the_address() -> None:
 class ManyRequests(KeyInTheAddress):
     """A service that is asked three times for one search."""
 
-    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.FoundResults:
         for _ in range(3):
             answer = self.read_answer(await self.get("/search", {}))
-        return keyed.Found(raw=answer)
+        return keyed.FoundResults(raw=answer)
 
 
 async def test_the_timeout_is_that_of_the_whole_search(monkeypatch: pytest.MonkeyPatch) -> None:

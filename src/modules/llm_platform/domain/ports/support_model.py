@@ -2,11 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 ENGLISH: Final = "en"
 # The languages in which the support model was measured.
 READ_LANGUAGES: Final = frozenset({ENGLISH, "ar", "de", "es", "fr", "he", "ru", "zh"})
+
+
+Task = Literal["support", "answer"]
+"""What a score is about: whether a passage supports a claim, or whether a sentence answers a question."""
 
 
 class ISupportModel(ABC):
@@ -27,6 +31,6 @@ class ISupportModel(ABC):
     async def score_answers(self, pairs: Sequence[tuple[str, str]], *, is_english: bool = True) -> list[float]:
         """Return the log-odds that the sentence answers the question, for each pair (question, sentence), as `score` does."""
 
-    def begin_loading(self) -> None:
-        """Load the weights in the background. Safe to call often; errors are raised by `score`."""
+    def begin_loading(self, task: Task = "support") -> None:
+        """Load the weights of a task for English in the background. Safe to call often; errors are raised by `score`."""
         return

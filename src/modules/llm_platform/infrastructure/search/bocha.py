@@ -10,7 +10,7 @@ from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.domain.urls.canonical_url import split_domains
 from modules.llm_platform.infrastructure.http.errors import Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_list, read_number
-from modules.llm_platform.infrastructure.search.keyed_service import Found, KeyedWebSearch
+from modules.llm_platform.infrastructure.search.keyed_service import FoundResults, KeyedWebSearch
 
 SEARCH: Final = "/v1/web-search"
 OK: Final = 200
@@ -36,7 +36,9 @@ class BochaWebSearchAdapter(KeyedWebSearch):
     rules = RULES
     has_pages = takes_language = False
 
-    async def find(self, kind: dtos.SourceKind, request: dtos.WebSearchRequest, window: Freshness | None) -> Found:
+    async def find(
+        self, kind: dtos.SourceKind, request: dtos.WebSearchRequest, window: Freshness | None
+    ) -> FoundResults:
         # More than Bocha takes are left to the filter of the results.
         included, excluded = split_domains(request.domains if len(request.domains) <= MAX_DOMAINS else ())
         body = {
@@ -50,7 +52,7 @@ class BochaWebSearchAdapter(KeyedWebSearch):
         answer = await self.post(SEARCH, body)
         pages = read_dict(self._get_data(answer).get("webPages"))  # null when nothing was found
         total = read_number(pages.get("totalEstimatedMatches"))
-        return Found(
+        return FoundResults(
             self.items(read_list(pages.get("value"))),
             answer,
             total_matches=None if total is None or total < 0 else int(total),

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.urls.canonical_url import site_operators
 from modules.llm_platform.infrastructure.http.client import Reply
 from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S, NO_RESULTS, Rule, retry_after_s
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, read_dict, read_list, read_text
-from modules.llm_platform.infrastructure.search.keyed_service import Found, KeyedWebSearch, cut_query
+from modules.llm_platform.infrastructure.search.keyed_service import FoundResults, KeyedWebSearch, cut_query
 from shared.exceptions import AppException
 
 PATHS: Final[Mapping[SourceKind, str]] = {"web": "/res/v1/web/search", "news": "/res/v1/news/search"}
@@ -173,12 +173,12 @@ class BraveWebSearchAdapter(KeyedWebSearch):
 
     _extra_snippets = True  # cleared when Brave answers that the plan does not include them
 
-    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> Found:
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> FoundResults:
         """Return all pages of one kind. A page that fails after a good one ends the search, with a note."""
         requests = -(-request.count // MAX_PAGE_RESULTS[kind])
         size = -(-request.count // requests)
         first = (request.page - 1) * requests
-        pages = Found()
+        pages = FoundResults()
         for offset in range(first, first + requests):
             if offset > LAST_OFFSET:
                 pages.notes.append(f"has no results beyond its page {LAST_OFFSET + 1}")
@@ -211,7 +211,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
             raise self._upstream.rule_error(CODE_RULES[code or "RATE_LIMITED"], wait_s)
         return self._upstream.json_object(reply), reply
 
-    def _add_page(self, pages: Found, kind: SourceKind, answer: dict[str, Any], reply: Reply) -> bool:
+    def _add_page(self, pages: FoundResults, kind: SourceKind, answer: dict[str, Any], reply: Reply) -> bool:
         """Add the results of a page, and return whether there is another page."""
         section = "results" if kind == "news" else "web"  # the web's is missing if nothing was found
         if section not in answer and "query" not in answer:

@@ -33,7 +33,7 @@ class ExaWebSearchAdapter(keyed.KeyedWebSearch):
     has_pages = takes_language = False
     notes = NOTES
 
-    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.FoundResults:
         included, excluded = split_domains(request.domains)
         first = window.first_day(datetime.now(UTC).date()) if window else None
         body = {
@@ -48,7 +48,7 @@ class ExaWebSearchAdapter(keyed.KeyedWebSearch):
             "contents": {"highlights": True},  # a result has no text without it; its price is the price of the search
         }
         answer = await self.post("/search", body)
-        return keyed.Found(self.items(self.list_rows(answer, "results")), answer)
+        return keyed.FoundResults(self.items(self.list_rows(answer, "results")), answer)
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
         excerpts = [text for highlight in read_list(row.get("highlights")) if (text := read_text(highlight))]

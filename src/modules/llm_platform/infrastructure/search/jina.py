@@ -28,7 +28,7 @@ class JinaWebSearchAdapter(keyed.KeyedWebSearch):
     takes_freshness = False
     notes = google.NOTES
 
-    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.FoundResults:
         body = {
             "q": google.build_query(request),
             "type": kind,
@@ -38,7 +38,7 @@ class JinaWebSearchAdapter(keyed.KeyedWebSearch):
             "gl": google.choose_country(request),
         }
         answer = await self.post("/", body)
-        return keyed.Found(self.items(self.list_rows(answer, "data")), answer)
+        return keyed.FoundResults(self.items(self.list_rows(answer, "data")), answer)
 
     def read_answer(self, reply: Reply) -> dict[str, Any]:
         if reply.status == NOTHING_FOUND and b"No search results" in reply.body:

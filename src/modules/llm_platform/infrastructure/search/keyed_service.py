@@ -47,7 +47,7 @@ _WEEKDAY = re.compile(r"[A-Z][a-z]{2}, [0-9]")
 
 
 @dataclass(slots=True)
-class Found:
+class FoundResults:
     """The results of a service for one kind of sources, best first.
 
     - `raw` is the answer of the service.
@@ -126,16 +126,16 @@ class KeyedWebSearch(IWebSearchProvider):
             raw=found[0].raw if len(found) == 1 else None,
         )
 
-    async def _find_kinds(self, request: WebSearchRequest, window: Freshness | None) -> list[Found]:
+    async def _find_kinds(self, request: WebSearchRequest, window: Freshness | None) -> list[FoundResults]:
         """Search each kind. A kind that fails after another one answered is a note: the answer has been paid for."""
-        found: list[Found] = []
+        found: list[FoundResults] = []
         for kind in self._choose_kinds(request):
             try:
                 found.append(await self.find(kind, request, window))
             except AppException as error:
                 if not found:
                     raise
-                found.append(Found(notes=[f"{kind} failed: {error.code}: {error.message}"]))
+                found.append(FoundResults(notes=[f"{kind} failed: {error.code}: {error.message}"]))
         return found
 
     def _choose_kinds(self, request: WebSearchRequest) -> Iterator[SourceKind]:
@@ -145,7 +145,7 @@ class KeyedWebSearch(IWebSearchProvider):
     # --- what an adapter defines ---------------------------------------------------------------------------------------
 
     @abstractmethod
-    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> Found:
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> FoundResults:
         """Search one of `kinds`. `window` is the age limit of the request, whose `count` is at most `max_results`."""
 
     def refusal(self, reply: Reply) -> Rule | None:

@@ -31,7 +31,7 @@ class SerperWebSearchAdapter(keyed.KeyedWebSearch):
     key_headers = (("X-API-KEY", "{key}"),)
     notes = NOTES
 
-    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.FoundResults:
         body = {
             "q": google.build_query(request),
             "num": request.count,
@@ -42,7 +42,7 @@ class SerperWebSearchAdapter(keyed.KeyedWebSearch):
         }
         answer = await self.post(PATHS[kind], body)
         notes = ["cannot limit the age of papers"] if kind == "academic" and window else []
-        return keyed.Found(self.items(self.list_rows(answer, ROWS[kind])), answer, notes)
+        return keyed.FoundResults(self.items(self.list_rows(answer, ROWS[kind])), answer, notes)
 
     def refusal(self, reply: Reply) -> Rule | None:
         return NO_CREDITS if reply.status == BAD_REQUEST and b"credits" in reply.body.lower() else None

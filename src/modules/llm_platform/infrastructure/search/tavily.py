@@ -29,7 +29,7 @@ class TavilyWebSearchAdapter(keyed.KeyedWebSearch):
     max_results = 20
     notes = NOTES
 
-    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.FoundResults:
         included, excluded = split_domains(request.domains)
         start, end = (window.start, window.end) if window else (None, None)
         body = {
@@ -44,7 +44,7 @@ class TavilyWebSearchAdapter(keyed.KeyedWebSearch):
             "exclude_domains": excluded or None,
         }
         answer = await self.post("/search", body)
-        return keyed.Found(self.items(self.list_rows(answer, "results")), answer)
+        return keyed.FoundResults(self.items(self.list_rows(answer, "results")), answer)
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
         return self.result(

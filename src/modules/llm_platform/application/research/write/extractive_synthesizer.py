@@ -37,7 +37,7 @@ from modules.llm_platform.domain.row_claims.questions import find_answering_rows
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-RULES_VERSION = "28"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "29"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 NO_MARKERS: Final = str.maketrans("[]", "()")
 
@@ -69,7 +69,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         if self._encoder is not None:
             self._encoder.begin_loading(is_english=self._model is not None)
             if self._model is not None:
-                self._model.begin_loading()
+                self._model.begin_loading("answer")
 
     async def synthesize(self, request: SynthesisRequest) -> Synthesis:
         messages = get_messages(request.language)

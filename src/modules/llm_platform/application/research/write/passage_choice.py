@@ -78,7 +78,7 @@ class PassageChooser:
         """Load the weights of both models in the background."""
         self._encoder.begin_loading()
         if self._model is not None:
-            self._model.begin_loading()
+            self._model.begin_loading("answer")
 
     async def choose(
         self, sources: Sequence[Source], question: str, language: str

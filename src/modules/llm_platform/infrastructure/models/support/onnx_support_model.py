@@ -1,7 +1,7 @@
-"""The support model of the package: two cross-encoders in eight bits and less, run by onnxruntime on a CPU.
+"""The support model of the package: three cross-encoders in eight bits and less, run by onnxruntime on a CPU.
 
-The one of 22 million parameters reads English, the one of 51 million other languages. English claims that the first one leaves
-open are read by both. Each has two heads: whether a passage supports a claim, and whether a sentence answers a question.
+One of 22 million parameters reads English claims, and one of 33 million English questions. One of 51 million parameters reads
+claims and questions in other languages. English claims that the first one leaves open are read by it, too.
 
 `scripts/support_model/` makes the weights from named data.
 """
@@ -16,11 +16,11 @@ from functools import cache
 from hashlib import sha256
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from cachetools import LRUCache
 
-from modules.llm_platform.domain.ports.support_model import ISupportModel
+from modules.llm_platform.domain.ports.support_model import ISupportModel, Task
 from modules.llm_platform.infrastructure.models.onnx_files import ONE_THREAD, ModelFiles
 
 if TYPE_CHECKING:
@@ -40,8 +40,13 @@ FILES: Final = ModelFiles(NOT_INSTALLED, DAMAGED)
 
 @dataclass(frozen=True)
 class Release:
-    """The files of one of the encoders with their SHA-256 digests, and how many tokens of a pair its training read."""
+    """The files of one of the encoders with their SHA-256 digests.
 
+    - `tasks` are what the scores of a pair are about, in the order of the scores.
+    - `max_tokens` is how many tokens of a pair the training read.
+    """
+
+    tasks: tuple[Task, ...]
     weights: str
     weights_digest: str
     tokenizer: str
@@ -49,14 +54,24 @@ class Release:
     max_tokens: int
 
 
-ENGLISH: Final = Release(
+ENGLISH_CLAIMS: Final = Release(
+    tasks=("support",),
     weights="support.onnx",
     weights_digest="cdbf3bae9ee82669ccb86b610f64b93cddfc229209cc7901fc61943e2aaead99",
     tokenizer="tokenizer.json",
     tokenizer_digest="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
     max_tokens=104,
 )
+ENGLISH_QUESTIONS: Final = Release(
+    tasks=("answer",),
+    weights="answers_english.onnx",
+    weights_digest="5d1281d411f7c56e2ae197098dbbdafd98ce7aa5a78086eab7da44f02f4d48cd",
+    tokenizer=ENGLISH_CLAIMS.tokenizer,
+    tokenizer_digest=ENGLISH_CLAIMS.tokenizer_digest,
+    max_tokens=112,
+)
 OTHER_LANGUAGES: Final = Release(
+    tasks=("support", "answer"),
     weights="support_languages.onnx",
     weights_digest="32067fe875e56e7594087afd817dc1ec9dc15fd9663eec6f372b76f082bfb40f",
     tokenizer="tokenizer_languages.json",
@@ -65,60 +80,58 @@ OTHER_LANGUAGES: Final = Release(
 )
 
 Pair = tuple[str, str]
-Head = Literal[0, 1]  # the column of the scores
-SUPPORT: Final[Head] = 0
-ANSWER: Final[Head] = 1
 
 
 class OnnxSupportModel(ISupportModel):
     """Scores pairs in one thread of its own, so that all answers together use one core.
 
-    The encoder of English takes 60 MB, the encoder of other languages 110 MB. An encoder is loaded when it reads its first pair.
+    The encoders of English take 60 and 80 MB, the encoder of other languages 110 MB. An encoder is loaded when it reads its
+    first pair.
     `folder` has the weights and the tokenizers. The default is the folder of this module.
     """
 
     name = "encoder"
     digest = sha256(
-        f"{ENGLISH.weights_digest} {OTHER_LANGUAGES.weights_digest} {SECOND_READING_FROM} {SECOND_READING_TO}".encode()
+        f"{ENGLISH_CLAIMS.weights_digest} {OTHER_LANGUAGES.weights_digest} {SECOND_READING_FROM} {SECOND_READING_TO}".encode()
     ).hexdigest()
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or Path(__file__).parent
         self._thread = ThreadPoolExecutor(ONE_THREAD, thread_name_prefix="support-model")
-        self._known: LRUCache[tuple[Release, Head, Pair], float] = LRUCache(REMEMBERED_PAIRS)
+        self._known: LRUCache[tuple[Release, Task, Pair], float] = LRUCache(REMEMBERED_PAIRS)
 
-    def begin_loading(self) -> None:
-        self._thread.submit(_load, self._folder, ENGLISH)
+    def begin_loading(self, task: Task = "support") -> None:
+        self._thread.submit(_load, self._folder, ENGLISH_CLAIMS if task == "support" else ENGLISH_QUESTIONS)
 
     async def score(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
         if not is_english:
-            return await self._read(OTHER_LANGUAGES, SUPPORT, pairs)
-        scores = await self._read(ENGLISH, SUPPORT, pairs)
+            return await self._read(OTHER_LANGUAGES, "support", pairs)
+        scores = await self._read(ENGLISH_CLAIMS, "support", pairs)
         is_open = [SECOND_READING_FROM <= score <= SECOND_READING_TO for score in scores]
-        further = iter(await self._read(OTHER_LANGUAGES, SUPPORT, list(compress(pairs, is_open))))
+        further = iter(await self._read(OTHER_LANGUAGES, "support", list(compress(pairs, is_open))))
         return [(score + next(further)) / 2 if open_ else score for score, open_ in zip(scores, is_open, strict=True)]
 
     async def score_answers(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
-        return await self._read(ENGLISH if is_english else OTHER_LANGUAGES, ANSWER, pairs)
+        return await self._read(ENGLISH_QUESTIONS if is_english else OTHER_LANGUAGES, "answer", pairs)
 
-    async def _read(self, release: Release, head: Head, pairs: Sequence[Pair]) -> list[float]:
+    async def _read(self, release: Release, task: Task, pairs: Sequence[Pair]) -> list[float]:
         cut = [(_clean(one), _clean(other)) for one, other in pairs]
-        known = {pair: self._known.get((release, head, pair)) for pair in cut}
+        known = {pair: self._known.get((release, task, pair)) for pair in cut}
         scores = {pair: score for pair, score in known.items() if score is not None}
         new = [pair for pair in dict.fromkeys(cut) if pair not in scores]
         loop = asyncio.get_running_loop()
         for first in range(0, len(new), BATCH_PAIRS):
             batch = new[first : first + BATCH_PAIRS]
-            scored = await loop.run_in_executor(self._thread, self._score, release, head, batch)
+            scored = await loop.run_in_executor(self._thread, self._score, release, task, batch)
             scores |= zip(batch, scored, strict=True)
-        self._known.update({(release, head, pair): scores[pair] for pair in new})
+        self._known.update({(release, task, pair): scores[pair] for pair in new})
         return [scores[pair] for pair in cut]
 
     async def aclose(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _score(self, release: Release, head: Head, pairs: Sequence[Pair]) -> list[float]:
-        return _load(self._folder, release).score(head, pairs)
+    def _score(self, release: Release, task: Task, pairs: Sequence[Pair]) -> list[float]:
+        return _load(self._folder, release).score(release.tasks.index(task), pairs)
 
 
 class _CrossEncoder:
@@ -126,9 +139,12 @@ class _CrossEncoder:
         self._session = session
         self._tokenizer = tokenizer
 
-    def score(self, head: Head, pairs: Sequence[Pair]) -> list[float]:
-        """Return the log-odds of each pair. Pairs are run one by one: padding would cost more than a batch saves."""
-        return [self._score(one, other)[head] for one, other in pairs]
+    def score(self, column: int, pairs: Sequence[Pair]) -> list[float]:
+        """Return the log-odds of each pair, from one column of the scores.
+
+        Pairs are run one by one: padding would cost more than a batch saves.
+        """
+        return [self._score(one, other)[column] for one, other in pairs]
 
     def _score(self, one: str, other: str) -> list[float]:
         import numpy as np
