@@ -124,9 +124,9 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
     assert may_answer is False or LEAVE in chosen.ordered[0].sentence.text
 
 
-@for_each("odds_of_french, shown", [(-1.0, ["en"]), (0.9, ["fr", "en"])])
-def test_the_closest_sentences_are_in_the_language_of_the_question(odds_of_french: float, shown: list[str]) -> None:
-    """A sentence in another language is shown only if it may answer."""
+@for_each("odds_of_english, may_answer", [(0.2, False), (0.9, True)])
+def test_the_closest_sentences_are_in_the_language_of_the_question(odds_of_english: float, may_answer: bool) -> None:
+    """A sentence in another language is shown only if it answers, or if there are no others."""
     french = "Le personnel de la mairie travaille trente-cinq heures par semaine et ses congés sont fixés avec le chef."
     pages = [
         Source(
@@ -136,11 +136,12 @@ def test_the_closest_sentences_are_in_the_language_of_the_question(odds_of_frenc
     ]
     selection = choose_by_words(read_question("How much holiday am I entitled to?", "en"), pages)
     scored = [
-        ScoredSentence(one, 0.0, 0.0, 0.2 if one.source.index == 1 else odds_of_french)
+        ScoredSentence(one, 0.0, 0.0, odds_of_english if one.source.index == 1 else 0.95)
         for one in list_quotable(selection)
     ]
     reranked = choose_by_models(selection, scored)
-    assert [one.found_in.language for one in reranked.ordered] == shown
+    assert [one.found_in.language for one in reranked.ordered] == ["en"]
+    assert reranked.may_answer is may_answer
     only_french = choose_by_models(selection, [one for one in scored if one.candidate.source.index == 2])
     assert [one.found_in.language for one in only_french.ordered] == ["fr"]
 

@@ -248,16 +248,16 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
         chosen = add_antecedent(best.candidate)
     else:
         closest = _leave_out_other_languages(selection.question, ranked)
-        return RerankedSelection(replace(selection, chosen=[]), closest, may_answer=may_answer)
+        shown = [one.candidate for one in closest]
+        return RerankedSelection(replace(selection, chosen=[]), shown, may_answer=closest[0].margin >= 0)
     return RerankedSelection(
         replace(selection, chosen=[] if lacks_exact(selection.question, chosen) else chosen), ordered
     )
 
 
-def _leave_out_other_languages(question: Question, ranked: Sequence[ScoredSentence]) -> list[Candidate]:
-    """Return the sentences in the language of the question and others that may answer; all sentences if these are none."""
-    kept = [one for one in ranked if one.candidate.found_in.language == question.language or one.margin >= 0]
-    return [one.candidate for one in kept or ranked]
+def _leave_out_other_languages(question: Question, ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
+    """Return the sentences in the language of the question; all sentences if there are none."""
+    return [one for one in ranked if one.candidate.found_in.language == question.language] or ranked
 
 
 def _choose_answers(ranked: Sequence[ScoredSentence]) -> list[Candidate]:
