@@ -16,6 +16,7 @@ from modules.llm_platform.domain.extractive.named_rows import (
     pick_asked_cells,
 )
 from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.reranking import ScoringModel
 
 CARS = """| Plate | Car | Driver | Depot | Mileage |
 |---|---|---|---|---|
@@ -169,11 +170,11 @@ def test_a_cell_that_names_the_row_is_not_what_the_question_asks_for() -> None:
     assert leave_out_name(asked, named) == "Which depot does belong to?"
 
 
-def chosen_in(question: str, column: str, log_odds: float) -> list[str]:
+def chosen_in(question: str, column: str, log_odds: float, scored_by: ScoringModel = "english") -> list[str]:
     """Return the plates of the chosen rows if the model finds that the cells of one column answer with these log-odds."""
     asked = read_question(question, "en")
     readings = [
-        ScoredCell(cell, 0.0, 0.0, log_odds if cell.column == column else -9.0)
+        ScoredCell(cell, 0.0, 0.0, log_odds if cell.column == column else -9.0, scored_by)
         for named in group_named_rows(asked, candidates_in(CARS, asked))
         for cell in list_cells(named)
     ]
@@ -193,3 +194,10 @@ def chosen_in(question: str, column: str, log_odds: float) -> list[str]:
 )
 def test_a_named_row_answers_if_one_of_its_cells_does(question: str, log_odds: float, rows: list[str]) -> None:
     assert sorted(chosen_in(question, "Mileage", log_odds)) == rows
+
+
+def test_the_scores_of_each_model_have_a_limit_of_their_own() -> None:
+    """The scores of the model for English spread wider."""
+    question = "How far has AB 12 C gone?"
+    assert chosen_in(question, "Mileage", -2.0, "english") == []
+    assert chosen_in(question, "Mileage", -2.0, "languages") == ["AB 12 C"]

@@ -6,7 +6,7 @@ column. `choose_named_rows` decides whether one of the cells answers the questio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.named_rows import NamedRows
 from modules.llm_platform.domain.extractive.question import Question
+from modules.llm_platform.domain.extractive.reranking import ScoringModel
 from modules.llm_platform.domain.extractive.table_words import asks_for_rows, fold_words, matches_any_word
 from modules.llm_platform.domain.text.data_files import load_data
 
@@ -41,12 +42,12 @@ class NamedCell:
 
 @dataclass(frozen=True, slots=True)
 class CellWeights:
-    """The weights of the scores of a cell, and the lowest log-odds of an answer."""
+    """The weights of the scores of a cell, and for each model the lowest log-odds of an answer."""
 
     log_odds: float
     column: float
     cell: float
-    answers_from: float
+    answers_from: Mapping[ScoringModel, float]
 
 
 @cache
@@ -60,13 +61,14 @@ class ScoredCell:
 
     - `column_closeness` is the cosine of the question, without the name of the row, and the name of the column.
       `cell_closeness` is the cosine with the name of the column and the cell.
-    - `log_odds` is the score of the support model: how likely the cell answers the question.
+    - `log_odds` is the score of the support model: how likely the cell answers the question. `scored_by` names the model.
     """
 
     cell: NamedCell
     column_closeness: float
     cell_closeness: float
     log_odds: float = 0.0
+    scored_by: ScoringModel = "english"
 
     @property
     def closeness(self) -> float:
@@ -76,6 +78,11 @@ class ScoredCell:
     @property
     def odds(self) -> float:
         return read_cell_weights().log_odds * self.log_odds + self.closeness
+
+    @property
+    def margin(self) -> float:
+        """How far the log-odds exceed the limit of their model."""
+        return self.odds - read_cell_weights().answers_from[self.scored_by]
 
 
 def list_cells(named: NamedRows) -> list[NamedCell]:
@@ -102,15 +109,13 @@ def choose_named_rows(question: Question, scored: Sequence[ScoredCell]) -> list[
     - If the question names rows by different cells of one column, all of these rows are returned: `Is Anna or Bella longer?`
     - Several rows with the same name only answer a question for rows: `Which boats are in Hall B?`, not `What does a boat cost?`
     """
-    best = max(scored, key=lambda one: one.odds, default=None)
+    best = max(scored, key=lambda one: one.margin, default=None)
     if best is None:
         return []
     compared = [
         group for group in dict.fromkeys(one.cell.named for one in scored) if _are_compared(best.cell.named, group)
     ]
-    is_answered = best.odds >= read_cell_weights().answers_from and (
-        len(best.cell.named.rows) == 1 or asks_for_rows(question)
-    )
+    is_answered = best.margin >= 0 and (len(best.cell.named.rows) == 1 or asks_for_rows(question))
     return [row for group in compared for row in group.rows] if is_answered or len(compared) > 1 else []
 
 

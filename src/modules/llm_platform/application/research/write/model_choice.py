@@ -141,7 +141,7 @@ class _Reranker:
         nearest = select_nearest_cells([ScoredCell(*pair) for pair in pairs])
         scored_by: ScoringModel = "english" if self._choose_scoring_model(named.rows[0]) == "english" else "languages"
         scores = await self._score(model, [one.cell.with_name for one in nearest], scored_by)
-        return [replace(one, log_odds=score) for one, score in zip(nearest, scores, strict=True)]
+        return [replace(one, log_odds=score, scored_by=scored_by) for one, score in zip(nearest, scores, strict=True)]
 
     def _choose_scoring_model(self, candidate: Candidate) -> ScoringModel:
         return choose_scoring_model(self._question.language, candidate.found_in.language)
