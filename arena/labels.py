@@ -128,7 +128,7 @@ def main() -> None:
         "sheets", type=Path, nargs="+", metavar="SHEET", help="write takes one, score all that there are"
     )
     parser.add_argument("--without", type=Path, nargs="+", default=[], metavar="SHEET", help="sheets written earlier")
-    parser.add_argument("--players", default="", help="comma list; all by default")
+    parser.add_argument("--players", default="", help="comma-separated list; all by default")
     given = parser.parse_args()
     sentences = cited_sentences(given.runs)
     if given.command == "write":

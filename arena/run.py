@@ -10,7 +10,7 @@
 
 Environment: ARENA_MODEL_URL and ARENA_MODEL (an OpenAI-compatible address and the model's name; without it only players that
 need no model play), ARENA_MODEL_KEY, ARENA_HOME (environments, pages and outcomes; ~/.cache/llm-platform-arena), ARENA_DOCS (the
-folder of `make debian-docs`; build/debian-docs), ARENA_PAGES (comma list of more pages), ARENA_PORT (the first of
+folder of `make debian-docs`; build/debian-docs), ARENA_PAGES (comma-separated list of more pages), ARENA_PORT (the first of
 three ports, 8790), SEARXNG_URL (a real SearXNG on loopback whose one engine is the arena's search; arena/README.md).
 """
 
@@ -102,7 +102,7 @@ async def check_citations(settings: Settings) -> None:
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_QUESTIONS} questions, {' and '.join(QUICK)}")
-    parser.add_argument("--players", help=f"comma list of {', '.join(ROSTER)}")
+    parser.add_argument("--players", help=f"comma-separated list of {', '.join(ROSTER)}")
     parser.add_argument("--limit", type=int, help="only the first questions; the kinds take turns")
     parser.add_argument(
         "--more",

@@ -17,7 +17,7 @@ HEAD = """\
 
 The answer goes to standard output, progress and warnings to standard error, progress only to a terminal. `--json` prints
 what the HTTP interface answers and nothing else. On a terminal the answer is written while you read; in a pipe it is
-plain text. Exit codes: 0 done, 1 failed (one line says why), 2 wrong use, 130 interrupted.
+plain text. Exit codes: 0 success, 1 failure (one line says why), 2 usage error, 130 interrupted.
 
 `llm-platform --install-completion` lets the tab key complete commands, options and their choices in bash, zsh, fish and
 PowerShell, from the next terminal on; it adds a line to the shell's start file. To add it yourself, print the script with

@@ -185,7 +185,7 @@ class Settings(BaseSettings):
     )
     WEBHOOK_SECRET: types.WebhookSecretList = setting(
         (),
-        "Secret that signs webhooks: `whsec_` and 24 to 64 random bytes in base64; a comma list of two while one replaces "
+        "Secret that signs webhooks: `whsec_` and 24 to 64 random bytes in base64; a comma-separated list of two while one replaces "
         "the other; default: no webhooks",
         "you want to be notified when a background run ends",
         example="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
@@ -285,7 +285,7 @@ class Settings(BaseSettings):
     # Search
     SEARCH_PROVIDERS: types.ProviderList = setting(
         (),
-        "Ordered comma list of search providers; auto: all configured providers, or ddgs if none is configured. "
+        "Ordered comma-separated list of search providers; auto: all configured providers, or ddgs if none is configured. "
         "The next provider is called only after an error",
         "you want another order, or not all configured providers",
         example="searxng,ddgs",
@@ -306,7 +306,7 @@ class Settings(BaseSettings):
     )
     SEARXNG_URL: types.UrlList = setting(
         (),
-        "URL of SearXNG; the entries of a comma list are tried in order",
+        "URL of SearXNG; the entries of a comma-separated list are tried in order",
         "you run a SearXNG",
         names=("SEARXNG_URL", "RESEARCH_BRIDGE_SEARXNG_URL"),
         example="http://localhost:8080",
@@ -455,7 +455,7 @@ class Settings(BaseSettings):
     BUDGET_USD_PER_DAY: types.DollarsByLabel = setting(
         {},
         "US dollars that calls of language models may cost a day (UTC); then answers quote their sources. `5` limits all "
-        "together, `*=1` each API key, `alice=3` the key with this label; a comma list sets several. Every model needs a "
+        "together, `*=1` each API key, `alice=3` the key with this label; a comma-separated list sets several. Every model needs a "
         "known price. 0 allows only free models",
         "you pay for tokens and serve others",
         example="5,*=1,alice=3",
@@ -555,7 +555,7 @@ class Settings(BaseSettings):
     # Reading pages
     READERS: types.ReaderList = setting(
         ("jina", "direct"),
-        "Ordered comma list of page readers: jina, direct, direct-robots (direct, and obeys robots.txt); the next reader "
+        "Ordered comma-separated list of page readers: jina, direct, direct-robots (direct, and obeys robots.txt); the next reader "
         "is used after an error",
         "you do not want r.jina.ai to see addresses (direct), or read pages on a schedule (direct-robots)",
         example="direct",

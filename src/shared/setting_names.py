@@ -196,7 +196,7 @@ def _rewrite_detail(
     first, *rest = detail["loc"]
     field = next(name for name in table.model_fields if first in list_names(table.model_fields, name))
     position = ".".join(str(part) for part in rest if part != "[key]")
-    inside = f"({position}) " if len(rest) > 1 else ""  # JSON values need it, comma lists do not
+    inside = f"({position}) " if len(rest) > 1 else ""  # JSON values need it, comma-separated lists do not
     shown = make_example(table.model_fields, field)
     if shown.endswith("="):  # a secret has no default and no example
         shown += "your-key"

@@ -191,7 +191,7 @@ def _parse_host(value: str) -> str:
     # An IPv6 address without brackets has no port.
     entry = f"[{value}]" if value.count(":") > 1 and not value.startswith("[") else value
     if not _HOST.fullmatch(entry) or not _has_valid_port(f"http://{entry}"):
-        raise ValueError("must be a comma list of host, host:port or networks such as 10.1.0.0/16")
+        raise ValueError("must be a comma-separated list of host, host:port or networks such as 10.1.0.0/16")
     return value.lower()
 
 
@@ -199,7 +199,7 @@ def _parse_network(value: str) -> str:
     try:
         return str(ip_network(value, strict=False))
     except ValueError:
-        raise ValueError("must be a comma list of addresses or networks such as 10.0.0.0/8") from None
+        raise ValueError("must be a comma-separated list of addresses or networks such as 10.0.0.0/8") from None
 
 
 def _clean_key(value: Any) -> Any:

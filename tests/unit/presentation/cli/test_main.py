@@ -365,7 +365,7 @@ class TestResearch:
         """A model elsewhere is not asked offline: the note says that."""
         custom_wiring = replace(wiring(FakePlatform()), has_model=lambda settings: not settings.LLM_PLATFORM_OFFLINE)
         printed = command("research", "What?", "--documents", ".", "--offline", custom_wiring=custom_wiring).out
-        assert "Note: Offline the configured language models cannot be used" in printed
+        assert "Note: The configured language models cannot be used offline" in printed
         assert "No language model is configured" not in printed
 
     def test_failed_model_is_noted(self, command: Command) -> None:

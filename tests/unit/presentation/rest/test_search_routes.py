@@ -254,7 +254,7 @@ async def test_query_parameters_of_searxng(
 async def test_json_body_of_searxng(
     client: httpx2.AsyncClient, services: FakeServices, body: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    """The same parameters by POST; lists can be comma lists."""
+    """The same parameters by POST; lists can be comma-separated lists."""
     assert (await client.post("/search", json=body)).status_code == 200
     assert {name: getattr(services.requests[0], name) for name in expected} == expected
 

@@ -37,7 +37,7 @@ class Variables:
 
 @dataclass(frozen=True, slots=True)
 class LLMKind:
-    """One kind of service. Prices are US dollars for a million tokens, or None if unknown."""
+    """One kind of service. Prices are US dollars per million tokens, or None if unknown."""
 
     address: str | None
     max_tokens_field: str

@@ -59,12 +59,13 @@ Question = Annotated[
 Language = Annotated[
     str | None, typer.Option("--language", metavar="TAG", help="Such as en or pt-BR; default: the question's language.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Ask no questions.")]
-Offline = Annotated[bool, typer.Option("--offline", help="Do nothing that leaves this machine.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not prompt for input or confirmation.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Send nothing to other machines.")]
 ListLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED, help="At most this many.")]
-Before = Annotated[str | None, typer.Option("--before", metavar="ID", help="Only those older than this one.")]
+Before = Annotated[str | None, typer.Option("--before", metavar="ID", help="Only entries older than this one.")]
 Sources = Annotated[
-    str | None, typer.Option("--sources", metavar="LIST", help="Comma list of web, news, academic, documents.")
+    str | None,
+    typer.Option("--sources", metavar="LIST", help="Comma-separated list of web, news, academic, documents."),
 ]
 TimeRange = Annotated[TimeRangeName | None, typer.Option("--time-range", help="Only results of the last day, week, …")]
 Freshness = Annotated[
@@ -73,7 +74,9 @@ Freshness = Annotated[
 ]
 Domains = Annotated[
     str | None,
-    typer.Option("--domains", metavar="LIST", help="Comma list: python.org includes it, -python.org excludes it."),
+    typer.Option(
+        "--domains", metavar="LIST", help="Comma-separated: python.org includes a site, -python.org excludes it."
+    ),
 ]
 Collection = Annotated[
     str | None,

@@ -42,7 +42,7 @@ NO_MODEL = (
     "or LLM_KIND=ollama with LLM_MODEL."
 )
 NO_MODEL_OFFLINE = (
-    "Offline the configured language models cannot be used, so answers are quotes from your sources. "
+    "The configured language models cannot be used offline, so answers are quotes from your sources. "
     "For a written answer set LLM_KIND=ollama with LLM_MODEL."
 )
 

@@ -70,7 +70,7 @@ def _drop_empty(value: Any) -> Any:
 class SearchApiRequest(dtos.VerbatimWebSearchRequest, frozen=True):
     """A search. `q` is passed on unchanged, with its bangs. If it is longer than a question, the question in it is passed on.
 
-    `engines` is a list or a comma list. `pageno` is an alias of `page`.
+    `engines` is a list or a comma-separated list. `pageno` is an alias of `page`.
     """
 
     query: Annotated[SearchQuery, AfterValidator(_refuse_redirect)] = Field(validation_alias="q")

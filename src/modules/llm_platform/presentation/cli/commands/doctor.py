@@ -40,7 +40,7 @@ REQUIRED_PAIRS: Final = (  # a setting, and the one that it needs
     ("SEARXNG_PASSWORD", "SEARXNG_USERNAME"),
 )
 NO_MODEL: Final = "none is configured: answers are quotes from the sources"
-NO_MODEL_OFFLINE: Final = "offline the configured ones cannot be used: answers are quotes from the sources"
+NO_MODEL_OFFLINE: Final = "the configured models cannot be used offline: answers are quotes from the sources"
 
 
 def doctor(

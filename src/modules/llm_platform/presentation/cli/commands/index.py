@@ -35,7 +35,7 @@ DISPLACED: Final = (
     "its own --collection"
 )
 REMOVED_ELSEWHERE: Final = (
-    "removed documents of folders that were not named: {}. To have them, index again with all folders in one command, or give "
+    "removed documents of folders that were not named: {}. To keep them, index again with all folders in one command, or give "
     "each folder its own --collection"
 )
 INTERRUPTED: Final = "interrupted: what was indexed is stored, and the same command continues from there"
@@ -66,10 +66,10 @@ def index(
     ],
     collection: options.Collection = None,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Remove documents of these folders that are not there any more.")
+        bool, typer.Option("--prune", help="Remove documents that no longer exist in these folders.")
     ] = False,
     replaces_collection: Annotated[
-        bool, typer.Option("--only", help="Remove what these paths do not hold, of all other folders too.")
+        bool, typer.Option("--only", help="Remove every document that is not below these paths.")
     ] = False,
     offline: options.Offline = False,
     as_json: options.PlainJson = False,

@@ -57,11 +57,11 @@ TopicName = Annotated[
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="TENANT", help="Only requests of this tenant.")]
 OlderThan = Annotated[
     str | None,
-    typer.Option("--older-than", metavar="AGE", help="Only outcomes of this age, such as 90s, 30m, 2h or 7d."),
+    typer.Option("--older-than", metavar="AGE", help="Only outcomes older than this, such as 90s, 30m, 2h or 7d."),
 ]
-NewerThan = Annotated[str | None, typer.Option("--newer-than", metavar="AGE", help="Only outcomes below this age.")]
-DoIt = Annotated[bool, typer.Option("--yes", help="Do it; without this option it is only printed what would happen.")]
-All = Annotated[bool, typer.Option("--all", help="All outcomes, where no id and no filter is given.")]
+NewerThan = Annotated[str | None, typer.Option("--newer-than", metavar="AGE", help="Only outcomes newer than this.")]
+DoIt = Annotated[bool, typer.Option("--yes", help="Do it; without this option, only print what would happen.")]
+All = Annotated[bool, typer.Option("--all", help="Select all outcomes if no id and no filter is given.")]
 
 
 def _configure(ctx: typer.Context) -> tuple[CommandContext, Settings]:
@@ -430,7 +430,7 @@ def _render_entry(entry: Entry) -> Line:
 
 
 def _describe_changed(count: int) -> str:
-    return f", {count} left that changed meanwhile" if count else ""
+    return f", {count} skipped that changed in the meantime" if count else ""
 
 
 def _describe_dry_run(entries: Sequence[Entry], count: int, text: str) -> list[Line]:

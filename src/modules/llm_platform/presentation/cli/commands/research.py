@@ -91,7 +91,7 @@ ContextFile = Annotated[
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="Text beyond the question, for a model to read.",
+        help="Additional text for the model to read.",
     ),
 ]
 Pages = Annotated[
@@ -103,7 +103,7 @@ Pages = Annotated[
 Rounds = Annotated[
     int | None,
     typer.Option(
-        "--rounds", metavar="N", help="Further rounds of search for what is open, 0 to 4; default: deep 1, report 2."
+        "--rounds", metavar="N", help="Further search rounds for open questions, 0 to 4; default: deep 1, report 2."
     ),
 ]
 SchemaFile = Annotated[
@@ -117,11 +117,11 @@ SchemaFile = Annotated[
     ),
 ]
 MaxCalls = Annotated[
-    int | None, typer.Option("--max-llm-calls", metavar="N", help="Limit of a report's model calls; 0: none.")
+    int | None, typer.Option("--max-llm-calls", metavar="N", help="Limit on a report's model calls; 0 uses no model.")
 ]
 MaxCost = Annotated[float | None, typer.Option("--max-cost-usd", metavar="USD", help="Limit of a report's cost.")]
 MaxSeconds = Annotated[float | None, typer.Option("--max-seconds", metavar="S", help="Limit of a report's duration.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Ignore what the store has of this report.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Ignore the stored items of this report.")]
 OmitRaw = Annotated[bool, typer.Option("--omit-raw", help="Leave the results out of --json and FILE.json.")]
 ShowSent = Annotated[bool, typer.Option("--show-sent", help="List the hosts that received data, and how much.")]
 Csl = Annotated[

@@ -104,7 +104,7 @@ def follow(
         jobs = platform.research_jobs
         job = await jobs.get(research_id, owner=owner_of_label(key))
         if job.status == "queued":
-            console.print_progress("queued: a server that shares this store begins it when it has room …")
+            console.print_progress("queued: a server that shares this store starts it when it has a free slot …")
         async with aclosing(jobs.events(research_id, owner=owner_of_label(key))) as events:
             # An event of a type that only a newer server knows is left out.
             known = (parsed async for event in events if (parsed := parse_event(event.data)) is not None)
@@ -148,7 +148,7 @@ def _follow_hint(console: Console, research_id: str, key: str | None) -> Iterato
     try:
         yield
     except KeyboardInterrupt:
-        console.print_notes([Line("Interrupted. The research goes on. To follow it again, run:")])
+        console.print_notes([Line("Interrupted. The run continues. To follow it again, run:")])
         words = ["llm-platform", "researches", "follow", research_id, *(["--key", key] if key else [])]
         console.print_command(shlex.join(words))
         raise

@@ -31,7 +31,8 @@ def search(
     time_range: options.TimeRange = None,
     sources: options.Sources = None,
     engines: Annotated[
-        str | None, typer.Option("--engines", metavar="LIST", help="Comma list, for a provider with several engines.")
+        str | None,
+        typer.Option("--engines", metavar="LIST", help="Comma-separated list, for a provider with several engines."),
     ] = None,
     domains: options.Domains = None,
     language: options.Language = None,

@@ -109,11 +109,11 @@ def verify(
         reject("FILE", f"{file} is neither Markdown nor plain text: save its text in a file that is")
     if file is not None and is_sealed(file):
         texts = {"--sources": sources, "--find-sources": find_sources, "--language": language, "--github": github}
-        _reject_used({**texts, "--output": output}, "does not go with a sealed answer: leave it out")
+        _reject_used({**texts, "--output": output}, "cannot be used with a sealed answer: leave it out")
         settings = setup.configure(console, options.make_setting_arguments(offline=offline))
         verify_sealed(console, wiring, settings, file, sealed_options)
         return
-    _reject_used({"--signed-by": signed_by, "--refetch": refetch}, "goes with a sealed answer alone: leave it out")
+    _reject_used({"--signed-by": signed_by, "--refetch": refetch}, "works only with a sealed answer: leave it out")
     text = "" if file is None else _read_text(console, file)
     request = None
     if research is None:

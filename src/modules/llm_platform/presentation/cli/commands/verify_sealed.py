@@ -56,7 +56,7 @@ class SealedOptions:
         if self.signed_by is not None and not PUBLIC_KEY.fullmatch(self.signed_by.lower()):
             reject("--signed-by", "must be a public key of 64 hex digits, as `verify` prints it")
         if self.refetch and self.offline:
-            reject("--refetch", "reads the pages of today, so it does not go with --offline")
+            reject("--refetch", "reads the current pages, so it cannot be used with --offline")
 
 
 def is_sealed(file: Path) -> bool:

@@ -55,7 +55,7 @@ KeyLabel = Annotated[
 ]
 Changes = list[tuple[dtos.WatchDetail, dtos.ChangePage]]
 
-watch_app = options.make_command_group("Watch questions: ask them again, and tell only what has changed.")
+watch_app = options.make_command_group("Watch questions: ask them again, and report only what has changed.")
 
 
 @watch_app.command(cls=options.Command)
@@ -73,14 +73,14 @@ def add(
     ] = None,
     sources: options.Sources = None,
     language: options.Language = None,
-    webhook: Annotated[str | None, typer.Option("--webhook", metavar="URL", help="Address to tell of changes.")] = None,
+    webhook: Annotated[str | None, typer.Option("--webhook", metavar="URL", help="URL to notify of changes.")] = None,
     max_cost_usd: Annotated[
         float | None,
         typer.Option("--max-cost-usd", metavar="USD", help="The most that the runs of 30 days may cost."),
     ] = None,
     key: KeyOfNew = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Watch documents alone, and do nothing that leaves this machine.")
+        bool, typer.Option("--offline", help="Watch only documents, and send nothing to other machines.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -77,7 +77,8 @@ class Report(Protocol):
 def worker(
     ctx: typer.Context,
     stages: Annotated[
-        str | None, typer.Option("--stages", metavar="LIST", help="Comma list of search, answer; default both.")
+        str | None,
+        typer.Option("--stages", metavar="LIST", help="Comma-separated list of search, answer; default: both."),
     ] = None,
     check: Annotated[
         bool,
@@ -135,10 +136,10 @@ def _make_reporter(console: Console, settings: Settings) -> Report:
 
 
 def parse_stages(value: str | None) -> list[RagStage]:
-    """Return the stages of a comma list, or all stages for None. Raises WrongUseError for an unknown name."""
+    """Return the stages of a comma-separated list, or all stages for None. Raises WrongUseError for an unknown name."""
     names = list(STAGES) if value is None else [name.strip() for name in value.split(",")]
     if any(name not in STAGES for name in names):
-        reject("--stages", "must be a comma list of search and answer, such as search,answer")
+        reject("--stages", "must be a comma-separated list of search and answer, such as search,answer")
     return [stage for stage in STAGES if stage in names]
 
 

@@ -178,14 +178,14 @@ def describe_page(page: Page) -> str:
 
 # The text after the number of rounds says why there was no further one.
 STOP_REASONS: Final[Mapping[StopReason, str]] = {
-    "answered": "then nothing was open",
+    "answered": "then nothing was missing",
     "nothing_new": "then nothing new was found",
-    "no_gain": "the last one brought nothing",
-    "rounds": "as many as were allowed",
-    "time": "then the time was short",
+    "no_gain": "the last one found nothing useful",
+    "rounds": "the maximum",
+    "time": "then time was running out",
     "budget": "then the budget was used up",
     "refused": "then a provider refused",
-    "asked": "then you asked for the text",
+    "asked": "then you asked for the answer",
 }
 
 
