@@ -33,7 +33,7 @@ from scripts import quality  # noqa: E402
 
 from modules.llm_platform.domain.citations.compare.alignment import prepare_source  # noqa: E402
 from modules.llm_platform.domain.citations.compare.comparison import Comparison  # noqa: E402
-from modules.llm_platform.domain.citations.compare.facts import find_change, is_partial_at_best  # noqa: E402
+from modules.llm_platform.domain.citations.compare.facts import find_mismatch, is_partial_at_best  # noqa: E402
 from modules.llm_platform.domain.citations.compare.score import Features, compute_features  # noqa: E402
 from modules.llm_platform.domain.citations.compare.verdicts import is_verbatim  # noqa: E402
 from modules.llm_platform.domain.citations.read.claims import read_claim  # noqa: E402
@@ -99,7 +99,7 @@ def examine(pair: quality.Pair) -> Labelled | None:
         compared = Comparison(claim, source, passage)
         rows.append(compute_features(compared))
         verbatim.append(is_verbatim(claim, source))
-        is_kept = not find_change(compared) and not is_partial_at_best(compared)
+        is_kept = not find_mismatch(compared) and not is_partial_at_best(compared)
         refuted |= not verbatim[-1] and not is_kept
     if not rows:
         return None

@@ -109,7 +109,7 @@ def make_group(asked: Asked) -> dict[str, Any] | None:
         *(one for one in quotable[MAX_NEAR_ENGLISH:] if is_answer(one, wanted)),
     ]
     sentences = [
-        {"text": make_model_input(one, question), "answers": is_answer(one, wanted), "is_own": one.rank == 0}
+        {"text": make_model_input(one, question), "answers": is_answer(one, wanted), "is_own": one.source_rank == 0}
         for one in kept
     ]
     return {"set": asked.name, "question": asked.question, "has_answer": bool(wanted), "sentences": sentences}

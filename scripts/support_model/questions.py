@@ -18,10 +18,9 @@ from pathlib import Path
 from scripts.support_model.texts import read_open_half, write_pairs
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
+from modules.llm_platform.domain.extractive.candidates import Candidate, match_sources
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.reranking import make_model_input
-from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 
 HELD_OF_CLAPNQ, HELD_OF_WRITTEN = 3, 6  # one of so many
 TITLED = 0.4  # share of the written passages that get a title: their own, or their first words
@@ -37,7 +36,7 @@ def is_held_out(text: str, part: int) -> bool:
 def list_sentences(question: Question, text: str, title: str) -> list[Candidate]:
     """Return the sentences of a passage that the product could quote."""
     source = Source(index=1, title=title, url="https://set.test/", text=text)
-    found = find_candidates(question, [source], [read_source_blocks(text)])
+    found = match_sources(question, [source])
     return [candidate for candidate in found if candidate.has_usable_form]
 
 

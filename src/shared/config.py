@@ -185,7 +185,7 @@ class Settings(BaseSettings):
     )
     WEBHOOK_SECRET: types.WebhookSecretList = setting(
         (),
-        "Secret that signs webhooks: `whsec_` and 24 to 64 random bytes in base64; a comma-separated list of two while one replaces "
+        "Secret that signs webhooks: `whsec_` and 24 to 64 random bytes in base64; two with a comma while one replaces "
         "the other; default: no webhooks",
         "you want to be notified when a background run ends",
         example="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
@@ -455,7 +455,7 @@ class Settings(BaseSettings):
     BUDGET_USD_PER_DAY: types.DollarsByLabel = setting(
         {},
         "US dollars that calls of language models may cost a day (UTC); then answers quote their sources. `5` limits all "
-        "together, `*=1` each API key, `alice=3` the key with this label; a comma-separated list sets several. Every model needs a "
+        "together, `*=1` each API key, `alice=3` the key with this label; commas separate several. Every model needs a "
         "known price. 0 allows only free models",
         "you pay for tokens and serve others",
         example="5,*=1,alice=3",
@@ -548,14 +548,14 @@ class Settings(BaseSettings):
     ANSWER_ENCODER_TIMEOUT_S: types.Seconds = setting(
         10.0,
         "Seconds in which both models must have read the sentences or passages of an answer, with the wait for the weights "
-        "and for other answers; after them the words decide, and the answer says so in `degraded`",
+        "and for other answers; then keyword ranking decides, and the answer says so in `degraded`",
         "you have a slow processor, or many answers at once, and prefer to wait for the reading by meaning",
     )
 
     # Reading pages
     READERS: types.ReaderList = setting(
         ("jina", "direct"),
-        "Ordered comma-separated list of page readers: jina, direct, direct-robots (direct, and obeys robots.txt); the next reader "
+        "Page readers in order, with commas: jina, direct, direct-robots (direct, and obeys robots.txt); the next reader "
         "is used after an error",
         "you do not want r.jina.ai to see addresses (direct), or read pages on a schedule (direct-robots)",
         example="direct",

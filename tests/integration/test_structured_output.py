@@ -195,7 +195,7 @@ async def test_output_markers_match_the_text() -> None:
             "Queensferry",
         ],
     }
-    assert reasons(done) == ["unsupported: 2 texts of the output lost their markers; the answer does not bear them out"]
+    assert reasons(done) == ["unsupported: 2 texts of the output lost their markers; the answer does not support them"]
 
 
 async def test_texts_of_the_schema_and_of_sources_stay_as_they_are() -> None:

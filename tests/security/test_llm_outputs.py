@@ -15,7 +15,7 @@ from tests.support.written_answers import write_answer
 from modules.llm_platform.application.research.check.judge import parse_verdicts
 from modules.llm_platform.application.research.report.planner import SubQuestionTask, plan_sub_questions
 from modules.llm_platform.application.research.report.queries import QueryTask, plan_search_queries
-from modules.llm_platform.application.research.report.rank import parse_ranking, rank, rank_summaries
+from modules.llm_platform.application.research.report.rank import parse_ranking, rank_results, rank_summaries
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.application.research.report.summarize import summarize
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
@@ -85,7 +85,7 @@ async def test_rankings(case: Case) -> None:
             WebSearchResultItem(title=title, url=f"https://a.sample.net/{n}") for n, title in enumerate(case["titles"])
         ]
         found = [Candidate(item=item, question="heat pumps", queries=("heat pumps",)) for item in items]
-        ranking = await rank(found, "heat pumps", "heat pumps", llm)
+        ranking = await rank_results(found, "heat pumps", "heat pumps", llm)
     else:
         short = [Summary(url="https://a.sample.net/", title=title, text=title, by="llm") for title in case["titles"]]
         ranking = await rank_summaries(short, "heat pumps", llm)

@@ -1,8 +1,8 @@
 """mypy refuses a number of one kind in the place of another. An ignore that is not needed is an error, too."""
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText
-from modules.llm_platform.domain.citations.compare.changed_names import find_replacing_name
-from modules.llm_platform.domain.citations.compare.changes import find_figures, find_word
+from modules.llm_platform.domain.citations.compare.mismatches import find_figures, find_word
+from modules.llm_platform.domain.citations.compare.name_mismatches import find_replacing_name
 from modules.llm_platform.domain.citations.compare.table_rows import find_other_cell
 from modules.llm_platform.domain.citations.read.claims import Claim
 

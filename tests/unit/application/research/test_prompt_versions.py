@@ -102,8 +102,9 @@ async def _queries() -> list[Messages]:
 async def _rankings() -> list[Messages]:
     llm = FakeLLM()
     item = WebSearchResultItem(title="Heat pumps", url="https://example.org/1", snippet="They move heat.")
-    for direction in (QUESTION, DIRECTION):
-        await rank.rank([Candidate(item=item, question=direction, queries=())], QUESTION, direction, llm)
+    for sub_question in (QUESTION, DIRECTION):
+        candidate = Candidate(item=item, question=sub_question, queries=())
+        await rank.rank_results([candidate], QUESTION, sub_question, llm)
     await rank.rank_summaries(
         [Summary(url=item.url, title=item.title, text="They move heat.", by="fake")], QUESTION, llm
     )

@@ -92,8 +92,8 @@ async def test_queries_of_a_round_that_an_early_finish_ends(is_free: bool, cost_
 @in_virtual_time
 async def test_a_late_judge(is_free: bool, cost_usd: float | None) -> None:
     judge_task = judge_of(make_late_judge(is_free=is_free), QUESTION, SOURCES, seconds=2.0)
-    judgment, _ = await ask_judge(judge_task, [CitedClaim(claim=TEXT, quote=SOURCES[0].text)])
-    assert judgment.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
+    judged, _ = await ask_judge(judge_task, [CitedClaim(claim=TEXT, quote=SOURCES[0].text)])
+    assert judged.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
 
 
 @FREE_OR_PAID

@@ -343,7 +343,7 @@ async def test_a_judge_is_recommended_only_if_it_is_better_than_the_lexical_chec
     result = await DoctorService((), (), judge=judge).measure_judge()
     assert (result.subject, result.verdict) == ("judge/fake", verdict)
     assert advice in result.text
-    assert ("of the words alone" in result.text) == (verdict != "failed")
+    assert ("by the word comparison alone" in result.text) == (verdict != "failed")
 
 
 async def test_without_a_model_no_judge_is_measured() -> None:

@@ -6,7 +6,7 @@ from tests.support.cases import for_each
 from tests.unit.domain.extractive.test_tables import names
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
+from modules.llm_platform.domain.extractive.candidates import Candidate, match_sources
 from modules.llm_platform.domain.extractive.dated_rows import (
     asks_for_dated_rows,
     cut_other_days,
@@ -14,7 +14,6 @@ from modules.llm_platform.domain.extractive.dated_rows import (
     leave_out_other_days,
 )
 from modules.llm_platform.domain.extractive.question import Question, read_question
-from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 from modules.llm_platform.domain.extractive.tables import RowsFound, list_tables
 
 ROTA = """| Date | Shift | Name | Note |
@@ -50,18 +49,18 @@ DIENSTPLAN = """| Datum | Schicht | Name |
 """
 
 
-def read_candidates(question: Question, **texts: str) -> list[Candidate]:
+def match_documents(question: Question, **texts: str) -> list[Candidate]:
     """Return the sentences of documents, each with the name of its file as its title and address."""
     sources = [
         Source(index=number, title="", url=f"doc:{name}.csv", text=text, is_whole=True)
         for number, (name, text) in enumerate(texts.items(), 1)
     ]
-    return find_candidates(question, sources, [read_source_blocks(text) for text in texts.values()])
+    return match_sources(question, sources)
 
 
 def found_in(question: str, language: str = "en", **texts: str) -> RowsFound | None:
     asked = read_question(question, language)
-    candidates = read_candidates(asked, **texts)
+    candidates = match_documents(asked, **texts)
     return find_dated_rows(asked, list_tables(candidates), candidates)
 
 
@@ -140,7 +139,7 @@ def test_no_day_is_stated(question: str) -> None:
 
 def left_for(question: str, text: str) -> list[str]:
     asked = read_question(question, "en")
-    return [one.sentence.row[0] for one in leave_out_other_days(asked, read_candidates(asked, rota=text))]
+    return [one.sentence.row[0] for one in leave_out_other_days(asked, match_documents(asked, rota=text))]
 
 
 def test_rows_of_other_days_are_left_out() -> None:

@@ -7,8 +7,8 @@ from tests.unit.domain.extractive.test_tables import candidates_in, names
 
 from modules.llm_platform.domain.extractive.described_rows import (
     asks_for_described_rows,
+    drop_rows_of_negated_question,
     find_described_rows,
-    leave_out_rows,
 )
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, list_tables
@@ -99,7 +99,7 @@ def test_a_prefix_is_no_denial_of_its_own() -> None:
     assert found_in(table, "Which universities have a library?") == ["North", "West"]
     asked = read_question("Which university is in Graz?", "en")
     candidates = [one for one in candidates_in(table, asked) if one.sentence.row]
-    assert leave_out_rows(asked, candidates) == candidates
+    assert drop_rows_of_negated_question(asked, candidates) == candidates
 
 
 def test_single_rows_do_not_answer_what_is_denied() -> None:
@@ -107,7 +107,7 @@ def test_single_rows_do_not_answer_what_is_denied() -> None:
     for question, is_kept in (("Which invoices are not cancelled?", False), ("Which invoices are cancelled?", True)):
         asked = read_question(question, "en")
         rows = [one for one in candidates_in(INVOICES, asked) if one.sentence.row]
-        assert leave_out_rows(asked, rows) == (rows if is_kept else [])
+        assert drop_rows_of_negated_question(asked, rows) == (rows if is_kept else [])
 
 
 def test_a_part_of_a_table_is_not_enough() -> None:

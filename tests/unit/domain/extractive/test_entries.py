@@ -7,11 +7,10 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.block_reader import read_blocks
 from modules.llm_platform.domain.extractive.blocks import Block
-from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
+from modules.llm_platform.domain.extractive.candidates import Candidate, match_sources
 from modules.llm_platform.domain.extractive.dated_rows import cut_other_days, find_dated_entry, leave_out_other_days
 from modules.llm_platform.domain.extractive.entries import split_date
 from modules.llm_platform.domain.extractive.question import read_question
-from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 
 DIARY = """# Garden diary 2023
 
@@ -156,7 +155,7 @@ def read_all(question: str, *texts: str) -> list[Candidate]:
         Source(index=number, title=f"diary {number}", url=f"doc:{number}.md", text=text, text_kind="document")
         for number, text in enumerate(texts, 1)
     ]
-    return find_candidates(read_question(question, "en"), sources, [read_source_blocks(text) for text in texts])
+    return match_sources(read_question(question, "en"), sources)
 
 
 @for_each(

@@ -52,7 +52,7 @@ LEAVE, TRAINS = "Full-time staff have 26 days", "Trains are booked"
 
 @pytest.fixture(autouse=True)
 def weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reranking, "read_weights", lambda kind: WEIGHTS)
+    monkeypatch.setattr(reranking, "load_answer_weights", lambda kind: WEIGHTS)
 
 
 def select(question: str, text: str = HANDBOOK) -> Selection:
@@ -165,7 +165,7 @@ def test_a_question_is_compared_with_sentences_of_its_language(question: str, se
 def test_the_limits_of_its_kind_say_how_likely_a_sentence_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Closeness alone gives sentences in another language higher odds, also where they answer nothing."""
     limits = {"english": replace(WEIGHTS, may_answer_from=-3.0), "near": replace(WEIGHTS, may_answer_from=-1.0)}
-    monkeypatch.setattr(reranking, "read_weights", limits.__getitem__)
+    monkeypatch.setattr(reranking, "load_answer_weights", limits.__getitem__)
     selection = select("How much holiday am I entitled to?")
     english, other = list_quotable(selection)[:2]
     readings = [ScoredSentence(other, -1.5, 0.0), ScoredSentence(english, 0.0, 0.0, -2.0, "english")]
@@ -177,7 +177,7 @@ def test_the_limits_of_its_kind_say_how_likely_a_sentence_is(monkeypatch: pytest
 def test_a_further_quote_of_another_kind_is_compared_by_its_own_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal log-odds of two kinds are not equally likely answers."""
     limits = {"english": replace(WEIGHTS, may_answer_from=-3.0), "near": replace(WEIGHTS, may_answer_from=-1.0)}
-    monkeypatch.setattr(reranking, "read_weights", limits.__getitem__)
+    monkeypatch.setattr(reranking, "load_answer_weights", limits.__getitem__)
     selection = select("How much holiday am I entitled to?")
     (leave,) = (one for one in list_quotable(selection) if LEAVE in one.sentence.text)
     (trains,) = (one for one in list_quotable(selection) if TRAINS in one.sentence.text)
@@ -220,7 +220,7 @@ def test_the_nearest_sentences_are_read_and_what_the_words_chose(monkeypatch: py
     closeness = [0.9 if candidate is near[-1] else 0.1 for candidate in near]
     found = select_nearest(selection, ComparedSentences(near), closeness)
     assert [one.candidate for one in found] == [near[-1], chosen]
-    assert found[0].lead > 0 > found[1].lead
+    assert found[0].z_score > 0 > found[1].z_score
 
 
 GERMAN = """# Urlaub
@@ -258,15 +258,15 @@ def test_sentences_that_only_make_a_mean_do_not_answer() -> None:
     group = ComparedSentences(near[:2], near[2:])
     found = select_nearest(selection, group, [0.5, 0.6, *[0.1] * (len(near) - 2)])
     assert [one.candidate for one in found] == [near[1], near[0]]
-    assert found[0].lead > found[1].lead > 0
+    assert found[0].z_score > found[1].z_score > 0
 
 
 def test_a_sentence_that_was_not_read_is_weighed_by_closeness_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds: list[str] = []
-    monkeypatch.setattr(reranking, "read_weights", lambda kind: kinds.append(kind) or WEIGHTS)
+    monkeypatch.setattr(reranking, "load_answer_weights", lambda kind: kinds.append(kind) or WEIGHTS)
     (near, *_) = list_quotable(select("How much holiday do I have?"))
-    assert ScoredSentence(near, 0.5, 1.0).odds == 0.5
-    assert ScoredSentence(near, 0.5, 1.0, 2.0, "english").odds == 2.5
+    assert ScoredSentence(near, 0.5, 1.0).answer_log_odds == 0.5
+    assert ScoredSentence(near, 0.5, 1.0, 2.0, "english").answer_log_odds == 2.5
     assert kinds == ["near", "english"]
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
+from modules.llm_platform.domain.extractive.candidates import Candidate, match_sources
 from modules.llm_platform.domain.extractive.compared_rows import find_ranked_rows
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.rendering import render_rows
-from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 from modules.llm_platform.domain.extractive.tables import RowsFound, list_tables
 from modules.llm_platform.domain.text.messages import get_messages
 
@@ -32,7 +31,7 @@ ORDERS = """| Bestellung | Kunde | Menge | Einzelpreis_EUR | Lieferdatum |
 
 def candidates_in(text: str, asked: Question, *, is_whole: bool = True) -> list[Candidate]:
     source = Source(index=1, title="boats", url="https://a.example/", text=text, is_whole=is_whole)
-    return find_candidates(asked, [source], [read_source_blocks(text)])
+    return match_sources(asked, [source])
 
 
 def found_in(text: str, question: str, language: str = "en", *, is_whole: bool = True) -> RowsFound | None:
@@ -150,8 +149,7 @@ def found_in_tables(question: str, *texts: str) -> RowsFound | None:
         Source(index=number, title=f"file {number}", url=f"https://a.example/{number}", text=text, is_whole=True)
         for number, text in enumerate(texts, 1)
     ]
-    blocks = [read_source_blocks(text) for text in texts]
-    candidates = find_candidates(asked, sources, blocks)
+    candidates = match_sources(asked, sources)
     return find_ranked_rows(asked, list_tables(candidates), candidates)
 
 

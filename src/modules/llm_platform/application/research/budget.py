@@ -62,9 +62,10 @@ PHASE_ENDS: Final[Mapping[Phase, float]] = {
     "rank_summaries": 1.0,
 }
 
+# Degraded.is_timeout looks for "max_seconds"
 OUT_OF_TIME = "max_seconds leaves no time for {stage}: raise it, or RESEARCH_TIMEOUT_S"
-OUT_OF_CALLS = "max_llm_calls of {limit} leaves none for {stage}: raise it for more of the model's work"
-OUT_OF_MONEY = "max_cost_usd of {limit:g} does not reach for {stage}: raise it for more of the model's work"
+OUT_OF_CALLS = "max_llm_calls ({limit}) leaves no call for {stage}: raise it"
+OUT_OF_MONEY = "max_cost_usd ({limit:g}) is too low for {stage}: raise it"
 
 
 def compute_phase_end(phase: Phase, began: float, deadline: float) -> float:
@@ -184,7 +185,7 @@ class Budget:
 
     def count_usd_left(self, stage: LLMStage) -> float:
         """Return the US dollars for `stage` that the stages of higher priority do not need."""
-        return self._count_usd_left() - sum(map(self._count_reserved_usd, _list_higher_stages(stage)))
+        return self._count_unreserved_usd() - sum(map(self._count_expected_usd, _list_higher_stages(stage)))
 
     def can_afford(self, stage: LLMStage, prompt_tokens: int, max_tokens: int) -> bool:
         """Return whether a call of `stage` is possible, now or later, without what the stages of higher priority need."""
@@ -222,7 +223,7 @@ class Budget:
         self._set_aside.pop(stage, None)
         spare = min(MAX_EXTRA_TRIES, self._count_calls_left() - 1 - sum(self._expected_calls.values()))
         if usd > 0:
-            spare = min(spare, (self._count_usd_left() - sum(map(self._count_reserved_usd, PRIORITY))) / usd - 1)
+            spare = min(spare, (self._count_unreserved_usd() - sum(map(self._count_expected_usd, PRIORITY))) / usd - 1)
         tries = 1 + max(0, int(spare))
         reservation = Reservation(stage, tries, usd * tries)
         self._reservations.add(reservation)
@@ -253,11 +254,11 @@ class Budget:
         left = self._max_calls - self.spent.calls - sum(reservation.tries for reservation in self._reservations)
         return left - sum(self._expected_calls.get(other, 0) for other in _list_higher_stages(stage)) if stage else left
 
-    def _count_usd_left(self) -> float:
+    def _count_unreserved_usd(self) -> float:
         return self._max_usd - self._spent_usd - sum(reservation.usd for reservation in self._reservations)
 
-    def _count_reserved_usd(self, stage: LLMStage) -> float:
-        """Return the US dollars that the stages of lower priority leave to this stage."""
+    def _count_expected_usd(self, stage: LLMStage) -> float:
+        """Return the US dollars that the expected calls of a stage need, or that are set aside for its next call."""
         if stage in self._set_aside:
             return self._set_aside[stage]
         calls = self._expected_calls.get(stage, 0)

@@ -205,9 +205,9 @@ class Reset(_Event, frozen=True):
 
 
 class Verified(_Event, frozen=True):
-    """A model verifies citations: emitted with the verdicts of the words, then with the final ones, which count.
+    """A model verifies citations: emitted with the lexical verdicts, then with the final ones, which count.
 
-    A background run that is cancelled while its text is written emits it once, with the verdicts of the words on that text.
+    A background run that is cancelled while its text is written emits it once, with the lexical verdicts on that text.
     """
 
     type: Literal["verified"] = "verified"

@@ -52,9 +52,9 @@ MIN_CALLS: Final = 2  # one call for the question and one for the text
 MAX_LINE_CHARS: Final = 2000
 MAX_READ_CHARS: Final = 6000  # a longer message is cut in its middle, because small models read 50 tokens a second
 COMPONENT: Final = "follow_up"
-LATE: Final = "timeout: the model did not read the question in context in time; rules did"
-UNUSABLE: Final = "llm_provider: its answer contained no usable question; rules read the question in context"
-OVER_BUDGET: Final = "budget: the limits of the request leave no model call for the question; rules read it in context"
+LATE: Final = "timeout: the model did not rewrite the question in time; rules rewrote it"
+UNUSABLE: Final = "llm_provider: its answer contained no usable question; rules rewrote the question"
+OVER_BUDGET: Final = "budget: the limits of the request leave no model call for the question; rules rewrote it"
 NOT_STORED: Final = "not_stored: the earlier research is no longer stored; its sources were not used"
 
 _RULES: Final = """\

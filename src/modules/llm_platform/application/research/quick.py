@@ -62,8 +62,11 @@ class QuickResearch:
         search = FilesSearch(files, self._tools.search if beside_sources else None)
         return QuickResearch(replace(self._tools, search=search))
 
-    def compute_time_limit(self, run: Run) -> float:
-        """Return the time limit of the run, as event loop time."""
+    def compute_deadline(self, run: Run) -> float:
+        """Return the deadline of the whole run, in event loop time.
+
+        `Run.deadline` is earlier: it leaves time for the fallback and the output.
+        """
         return run.began + self._tools.options.timeout_s
 
     def estimate(
@@ -208,7 +211,7 @@ class QuickResearch:
             judge_task,
             doubted_only=True,
             max_wait_share=None if run.is_streamed else MAX_WAIT_SHARE[run.request.depth],
-            cancelled=tools.late_claims,
+            late_claims=tools.late_claims,
         )
 
 

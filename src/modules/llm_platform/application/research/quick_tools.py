@@ -27,7 +27,7 @@ class ResearchOptions:
     - `results_per_search` is the number of results of one search.
     - `max_tokens` limits the length of one answer.
     - `reading` says how many pages are read, and for how long.
-    - `judges_supported` is True if the judge also verifies citations that the comparison of words supports.
+    - `judges_supported` is True if the judge also verifies citations that the word comparison supports.
     - `model_ends_rounds` is True if the further rounds end when the model says that nothing is missing.
     """
 
@@ -55,7 +55,7 @@ class QuickTools:
     - `planner` plans the searches of all rounds. If it has a language model, `writer` has one too.
     - `pages` reads pages. Without it, answers cite the excerpts of the search engines.
     - `judge` verifies citations. Without it, only words are compared.
-    - `support_model` decides what the comparison of words leaves in doubt. It is loaded only if a language model writes.
+    - `support_model` decides what the word comparison leaves in doubt. It is loaded only if a language model writes.
     - `load_models` begins to load the libraries of the language models in the background.
     - `late_claims` has the questions and claims of judge calls that were too late.
     """

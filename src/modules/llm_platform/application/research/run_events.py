@@ -39,7 +39,7 @@ async def add_output(parts: ResearchParts, done: Done, run: Run) -> Done:
     request = run.original_request
     if parts.output is None or request.output_schema is None:
         return done
-    until = (parts.reporter if request.depth == "report" else parts.quick).compute_time_limit(run)
+    until = (parts.reporter if request.depth == "report" else parts.quick).compute_deadline(run)
     response = await parts.output.complete_response(done.response, request, has_sources=bool(run.sources), until=until)
     latency_ms = round((asyncio.get_running_loop().time() - run.began) * 1000)
     metadata = response.metadata.model_copy(update={"latency_ms": latency_ms})

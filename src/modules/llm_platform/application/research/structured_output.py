@@ -50,7 +50,7 @@ CONTEXT_TOO_SMALL: Final = (
 )
 CUT: Final = "cut: the end of the text was left out of the output; the context of the model is too small for all of it"
 UNFILLED: Final = "llm_provider: its JSON does not fit the schema: {errors}"
-UNSUPPORTED: Final = "unsupported: {count} texts of the output lost their markers; the answer does not bear them out"
+UNSUPPORTED: Final = "unsupported: {count} texts of the output lost their markers; the answer does not support them"
 NO_OBJECT: Final = "$: there is no complete JSON object"
 CUT_OFF: Final = "$: it is cut off, write less"
 

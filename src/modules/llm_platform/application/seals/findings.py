@@ -1,4 +1,4 @@
-"""What this program finds in the text of a sealed answer: by the words alone, and with its support model."""
+"""What this program finds in the text of a sealed answer: by the word comparison alone, and with its support model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from modules.llm_platform.domain.text.sentences import Span
 
 @dataclass(frozen=True, slots=True)
 class ByWords:
-    """What the comparison of words finds.
+    """What the word comparison finds.
 
-    - `undecided` are the claims that the words leave to a support model.
+    - `undecided` are the claims that the word comparison leaves to a support model.
     - `is_read` is True if the file has verdicts of a support model. `needs_model` is also True if a model decides which sentence
       a marker cites.
     """
@@ -47,8 +47,9 @@ def compare_words_alone(response: ResearchResponse, checker: CitationChecker, si
 class Findings:
     """The citations and the statements without one that this program finds.
 
-    - `words` are the citations by the words alone, and `read` those with the verdicts of a support model; empty without one.
-    - `has_model` is True if a support model read everything that the words leave to it.
+    - `words` are the citations by the word comparison alone, and `read` those with the verdicts of a support model; empty
+      without one.
+    - `has_model` is True if a support model read everything that the word comparison leaves to it.
     """
 
     def __init__(self, by_words: ByWords, by_model: CheckedAnswer | None, *, is_degraded: bool) -> None:

@@ -1,7 +1,7 @@
 """Derive the verdicts of a sealed answer again, from the texts in the file, with the checker of this program.
 
-The comparison of words and the support model give the same verdict on every machine. A language model may not: what it judged
-is not derived again, and only the verdict of the words below it is.
+The word comparison and the support model give the same verdict on every machine. A language model may not: what it judged
+is not derived again, and only the lexical verdict below it is.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ NO_MODEL: Final = 'the support model judged it, which is not here: pip install "
 NOT_READ: Final = "the support model judged it, and could not read it here"
 OTHER_VERDICT: Final = "the verdict differs"
 OTHER_QUOTE: Final = "the quote or the difference differs"
-OTHER_WORDS: Final = "the verdict of the words below it differs"
-BEYOND_LIMITS: Final = "no model may give this verdict after the one of the words"
-DECIDED_BY_WORDS: Final = "the words decide it, so no support model judged it"
+OTHER_WORDS: Final = "the lexical verdict below it differs"
+BEYOND_LIMITS: Final = "no model may give this verdict after the lexical one"
+DECIDED_BY_WORDS: Final = "the word comparison decides it, so no support model judged it"
 NOT_CITED: Final = "this program finds no such citation in the text"
 LEFT_OUT: Final = "the file has no verdict on it, and this program does"
 NO_VERDICT: Final = "the file has no verdict on it"
@@ -150,10 +150,10 @@ class _CitedSentences:
         self._signal.check()
         place, findings = get_place(was), self._findings
         read = findings.read.get(place)
-        # Where the words alone find no citation, the verdicts of the support model decided which sentence a marker cites.
+        # Where the word comparison finds no citation, the verdicts of the support model decided which sentence a marker cites.
         words = findings.words.get(place) or read
         if words is None:
-            # Without a model: what the words support is cited by the words too.
+            # Without a model: what the word comparison supports is cited by the words too.
             is_open = findings.trailing_markers.may_cite(place) and (
                 findings.lacks_model or (not findings.has_model and was.verdict != "supported")
             )
@@ -270,7 +270,7 @@ class _UncitedSentences:
 
 
 def _compare_words(was: Citation, words: Citation) -> Result | None:
-    """Compare the verdict of the words and the quote below a verdict of a model; None if they are the same."""
+    """Compare the lexical verdict and the quote below a verdict of a model; None if they are the same."""
     by_words = words.word_verdict or words.verdict
     if was.word_verdict != by_words:
         return "different", by_words, OTHER_WORDS
@@ -293,6 +293,6 @@ def _describe(citation: Citation) -> tuple[object, ...]:
 
 
 def _describe_quote(citation: Citation) -> tuple[object, ...]:
-    """Return what the words alone decide. A model changes the quote only where the words found none."""
+    """Return what the word comparison alone decides. A model changes the quote only where the word comparison found none."""
     quote = citation.quote, citation.quote_start, citation.quote_end, citation.quote_url, citation.page
     return *quote, citation.is_verbatim, citation.score, citation.checked_against

@@ -31,7 +31,7 @@ PROBE_MAX_TOKENS = 1024  # leaves room for reasoning
 JUDGE_DEADLINE_S = 1200.0  # a small model on a CPU reads the pairs for minutes
 NO_JUDGE = "no language model is configured: citations are verified by their words"
 JUDGE_ON = "it judges better than the words: CITATION_JUDGE=report turns it on for reports, all for all answers"
-JUDGE_OFF = "the words alone judge as well or better: set CITATION_JUDGE=off"
+JUDGE_OFF = "the word comparison alone judges as well or better: set CITATION_JUDGE=off"
 NOT_TRIED = "not tried, because a call may cost money: run with --yes"
 
 SMALL_CONTEXT_TOKENS = 8192  # 4,000 of sources, 2,048 of answer, and the rules
@@ -112,7 +112,7 @@ class DoctorService:
         )
 
     async def measure_judge(self) -> CheckResult:
-        """Compare the verdicts of the model and of the words on labelled pairs, and advise whether to use the model."""
+        """Compare the verdicts of the model and of the word comparison on labelled pairs, and advise whether to use the model."""
         if self._judge is None:
             return CheckResult("judge", "ok", NO_JUDGE)
         pairs = make_labelled_pairs()
@@ -129,7 +129,7 @@ class DoctorService:
             sum(verdict == pair.label for pair, verdict in zip(pairs, verdicts, strict=True))
             for verdicts in (trial.by_words, trial.by_judge)
         )
-        collection_info = f"{model} of {len(pairs)} verdicts are right, of the words alone {words}"
+        collection_info = f"{model} of {len(pairs)} verdicts are right, {words} by the word comparison alone"
         missing = f"no verdict on {trial.missing}" if trial.missing else ""
         is_better = model > words
         text = _join_parts(collection_info, missing, JUDGE_ON if is_better else JUDGE_OFF)

@@ -48,9 +48,9 @@ class VerificationService:
 
     - `reader` reads the pages. The addresses in a text are untrusted.
     - `search` finds further sources if a request asks for them.
-    - `judge` is a model that verifies the citations that the comparison of words rated partial or unsupported; None without
+    - `judge` is a model that verifies the citations that the word comparison rated partial or unsupported; None without
       a model.
-    - `support_model` decides what the comparison of words leaves in doubt, if there is no `judge` or the judge fails.
+    - `support_model` decides what the word comparison leaves in doubt, if there is no `judge` or the judge fails.
     - `stored_sources` stores the texts that quotes point into.
     - `read_text` reads the citations of a text. The default reads them in a thread, which cannot be ended.
     """

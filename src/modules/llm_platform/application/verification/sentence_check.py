@@ -59,7 +59,8 @@ class SentenceCheck:
     ) -> None:
         """Read the sentences of a text. After `signal` no sentence is compared any more.
 
-        `read_support` asks a support model about the claims that the words leave undecided; None leaves these to the words.
+        `read_support` asks a support model about the claims that the word comparison leaves undecided. If it is None, they keep
+        their lexical verdicts.
         """
         self._text = text
         self._signal = signal or StopSignal()
@@ -76,11 +77,11 @@ class SentenceCheck:
         """Raise VerificationError if the text needs too many comparisons."""
         sentences = self.answer.sentences
         cited = [len(sentence.cited) for sentence in sentences]
-        by_shared_markers = sum(len(markers.sentences) * len(markers.numbers) for markers in self.answer.trailing)
+        by_trailing_markers = sum(len(markers.sentences) * len(markers.numbers) for markers in self.answer.trailing)
         for count, most, message in (
             (len(sentences), MAX_SENTENCES, TOO_MANY_SENTENCES),
             (max(cited, default=0), MAX_CITED_SOURCES, TOO_MANY_CITED),
-            (sum(cited) + by_shared_markers, MAX_CITATIONS, TOO_MANY_CITATIONS),
+            (sum(cited) + by_trailing_markers, MAX_CITATIONS, TOO_MANY_CITATIONS),
         ):
             if count > most:
                 raise VerificationError(message.format(count=count, most=most))

@@ -52,7 +52,7 @@ class VerificationOptions:
     """Settings of a verification.
 
     - `timeout_s` is the time of one verification, in seconds.
-    - `judges_supported` is True if the judge also verifies what the comparison of words supports.
+    - `judges_supported` is True if the judge also verifies what the word comparison supports.
     - `searches_documents` is True if the operator has documents. A text without sources is then compared with these.
     """
 
@@ -158,7 +158,7 @@ class TextVerification:
         return (*(("web",) if self._request.find_sources else ()), *((DOCUMENTS,) if searches_documents else ()))
 
     async def _ask_judge(self, cited: CitedText, text: TextComparison) -> JudgedCitations:
-        """Let the judge, if there is one, verify the citations after the comparison of words."""
+        """Let the judge, if there is one, verify the citations after the word comparison."""
         citations = text.check.list_citations()
         if self._tools.judge is None:
             return JudgedCitations(citations)

@@ -9,7 +9,7 @@
    opened in 1980". The judgement becomes a `Citation` with a verdict and a quote.
 5. Statements without a marker are listed as uncited. `find_source` and `find_closest` look for their sources.
 
-Between two checks, a support model may decide the claims that the words leave undecided (`compare.meaning`).
+Between two checks, a support model may decide the claims that the word comparison leaves undecided (`compare.meaning`).
 """
 
 import html
@@ -20,8 +20,8 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare_source
-from modules.llm_platform.domain.citations.compare.changes import locate_difference
 from modules.llm_platform.domain.citations.compare.meaning import CheckKey, UndecidedClaim, UndecidedClaims, decide
+from modules.llm_platform.domain.citations.compare.mismatches import locate_difference
 from modules.llm_platform.domain.citations.compare.verdicts import (
     POSSIBLE_SUPPORT,
     Judgement,
@@ -295,8 +295,8 @@ class CitationChecker:
     def _make_citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
         judgement, source = self._judge(sentence, number), self._sources[number]
         span = self._leave_out_heading(judgement.quote, number, html.unescape(sentence.claim))
-        change, is_flagged = judgement.change, judgement.verdict in ("partial", "unsupported")
-        if change and change.found[0] < span[0]:
+        mismatch, is_flagged = judgement.mismatch, judgement.verdict in ("partial", "unsupported")
+        if mismatch and mismatch.found[0] < span[0]:
             span = judgement.quote  # The difference is in the heading.
         return Citation(
             start=sentence.start,
@@ -314,7 +314,9 @@ class CitationChecker:
                 CellVerdict(start=cell.start, end=cell.end, verdict=_decide_verdict(source, judged))
                 for cell, judged in zip(sentence.list_cells(number), judgement.cells, strict=False)
             ),
-            difference=locate_difference(sentence, change, self._prepared[number]) if change and is_flagged else None,
+            difference=locate_difference(sentence, mismatch, self._prepared[number])
+            if mismatch and is_flagged
+            else None,
         )
 
     def show_quote(self, citation: Citation, span: Span, claim: str) -> Citation:

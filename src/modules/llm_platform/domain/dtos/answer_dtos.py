@@ -63,7 +63,7 @@ class ResearchMetadata(BaseModel, frozen=True):
       `is_cost_cut_off` is True, which is not part of the JSON.
     - `searches` counts requests to search providers.
     - `uncited` are the statements of the text that cite no source, and `uncited_sentences` is their number.
-    - `verdicts_changed` counts the citations on which a model decided otherwise than the comparison of words.
+    - `verdicts_changed` counts the citations on which a model decided otherwise than the word comparison.
     - `related_questions` are up to five questions that engines suggest or that the plan searched, and that were not asked.
     - `files` are the names of the files of the request, which are not stored.
     - `standalone_query` is how a question was understood that follows up on another or was taken from a longer text; None for

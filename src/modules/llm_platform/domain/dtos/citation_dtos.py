@@ -51,10 +51,10 @@ class Citation(BaseModel, frozen=True):
     - `start` and `end` delimit the sentence in the answer, without the markers at its end, in code points.
     - `quote` is the part of the source's stored text that fits best, and `quote_start` and `quote_end` delimit it there. If
       nothing fits, the quote is empty and both offsets are 0.
-    - `checked_by` says who gave `verdict`: the comparison of words (`words`), the support model of the package (`encoder`) or
+    - `checked_by` says who gave `verdict`: the word comparison (`words`), the support model of the package (`encoder`) or
       a language model (`model`) after it.
     - `is_verbatim` is True if the source has the sentence word for word, apart from markup.
-    - `score` is the score of the comparison of words, and `word_verdict` its verdict if another gave `verdict`.
+    - `score` is the score of the word comparison, and `word_verdict` its verdict if another gave `verdict`.
     - `cited_by` is `platform` if the author of the answer named no source here, and the platform found this one and added
       its marker.
     - `checked_against` is the kind of text that the sentence was compared with.
@@ -65,7 +65,7 @@ class Citation(BaseModel, frozen=True):
     - `cells` are the cells of a table row that the source does not support as one sentence. The first cell, the head of the
       row, is left out; if several cells have markers, only those that cite this source are listed. `verdict` is the weakest
       verdict among them.
-    - `difference` is the number, name, date or negation that the source has otherwise, if the comparison of words found one.
+    - `difference` is the number, name, date or negation that the source has otherwise, if the word comparison found one.
     - `finding` says why a verdict is `unsupported`: the source `contradicts` the sentence in the `difference`, or the sentence
       is `absent` from it.
     """

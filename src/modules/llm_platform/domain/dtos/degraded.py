@@ -13,6 +13,8 @@ from shared.exceptions import AppException
 UNUSABLE_ANSWER: Final = (
     "llm_provider: its "  # begins the reason where a model answered and nothing of it could be used
 )
+TIMEOUT: Final = "timeout:"  # begins the reason where the time ran out
+TIME_LIMIT: Final = "max_seconds"  # named by the reason where the time limit refused or ended a model call
 # Rounds up to the next full second, not further: some time passes between the reading of a clock and the error.
 ROUND_UP_S: Final = 0.75
 
@@ -28,6 +30,11 @@ class Degraded(BaseModel, frozen=True):
     def is_unusable_answer(self) -> bool:
         """True if a model answered, which was paid for, and the answer could not be used."""
         return self.reason.startswith(UNUSABLE_ANSWER)
+
+    @property
+    def is_timeout(self) -> bool:
+        """True if the time ran out: the reason begins with `timeout:` or contains `max_seconds`."""
+        return self.reason.startswith(TIMEOUT) or TIME_LIMIT in self.reason
 
     @classmethod
     def of(cls, component: str, error: AppException) -> Degraded:

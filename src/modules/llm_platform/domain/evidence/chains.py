@@ -65,7 +65,7 @@ def _find_links(
     linked: dict[int, tuple[MatchedSentence, bool]] = {}
     for name in names:
         for second in with_name[name]:
-            if second.candidate.rank != first.candidate.rank:
+            if second.candidate.source_rank != first.candidate.source_rank:
                 in_title = second.title.folded.startswith(name)
                 linked[id(second)] = (second, in_title or linked.get(id(second), (second, False))[1])
     for second, in_title in linked.values():
@@ -91,11 +91,11 @@ def list_best_sentences(chains: list[Chain], limit: int) -> list[MatchedSentence
         for sentence in chain.sentences:
             if len(chosen) == limit:
                 return chosen
-            rank = sentence.candidate.rank
+            source_rank = sentence.candidate.source_rank
             is_usable = (
-                sentence not in chosen and of_a_source[rank] < MAX_OF_A_SOURCE and sentence.candidate.is_quotable
+                sentence not in chosen and of_a_source[source_rank] < MAX_OF_A_SOURCE and sentence.candidate.is_quotable
             )
             if is_usable:
                 chosen.append(sentence)
-                of_a_source[rank] += 1
+                of_a_source[source_rank] += 1
     return chosen

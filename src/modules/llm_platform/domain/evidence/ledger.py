@@ -16,7 +16,7 @@ from modules.llm_platform.domain.evidence.sentence_matches import (
     MatchedSentence,
     SentenceMatches,
 )
-from modules.llm_platform.domain.extractive.candidates import Candidate, list_candidates, make_relevance
+from modules.llm_platform.domain.extractive.candidates import Candidate, make_relevance, match_source
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question, read_question, read_question_as_written
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
@@ -88,7 +88,7 @@ class LedgerBuilder:
         known = [self._index_source(source) for source in sources]
         rows: list[LedgerRow] = []
         for number, question in enumerate(self._questions):
-            candidates = [self._compare_source(number, source, rank) for rank, source in enumerate(known)]
+            candidates = [self._compare_source(number, source, source_rank) for source_rank, source in enumerate(known)]
             rows.append(_build_row(SentenceMatches(question, known, candidates), rounds))
         return tuple(rows)
 
@@ -99,12 +99,12 @@ class LedgerBuilder:
             self._sources[key] = IndexedSource(sentences)
         return self._sources[key]
 
-    def _compare_source(self, number: int, source: IndexedSource, rank: int) -> list[Candidate]:
+    def _compare_source(self, number: int, source: IndexedSource, source_rank: int) -> list[Candidate]:
         key = number, id(source)
         if key not in self._candidates:
-            self._candidates[key] = list_candidates(source.sentences, rank, self._questions[number])
+            self._candidates[key] = match_source(source.sentences, source_rank, self._questions[number])
         for candidate in self._candidates[key]:
-            candidate.rank = rank
+            candidate.source_rank = source_rank
         return self._candidates[key]
 
 

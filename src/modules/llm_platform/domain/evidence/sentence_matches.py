@@ -164,7 +164,7 @@ class SentenceMatches:
         about = sum(asked) / len(asked) * self.measure_coverage(titled) if asked else 0.0
         return MatchedSource(
             source.title,
-            sentences[0].candidate.rank,
+            sentences[0].candidate.source_rank,
             sentences,
             term_credits,
             self.measure_coverage(term_credits) + about,

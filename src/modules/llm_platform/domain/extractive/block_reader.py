@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from modules.llm_platform.domain.extractive.blocks import Block, BlockKind, BlockWriter, UnfinishedBlock
-from modules.llm_platform.domain.extractive.entries import EntryMarks, find_entry_marks, split_date
+from modules.llm_platform.domain.extractive.entries import DiaryStyle, detect_diary_style, split_date
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.markdown.outline import heading_title, read_outline
 from modules.llm_platform.domain.text.sentences import ends_sentence
@@ -20,8 +20,7 @@ MAX_MARKED_LINE_CHARS = 2000  # a longer line is always prose
 _ITEM = re.compile(r"(\s*)(?:[-*+•·‣▪]|\(?\d{1,3}[.)]|\(?[a-z]\))\s+(\S.*)")
 _CLAUSE_NUMBER = re.compile(r"^ {0,3}(\d{1,2})\.(\d{1,2})\.?[ \t]+(?=[^\W\d_])", re.MULTILINE)  # `2.1 The rent is …`
 _TABLE = re.compile(r"\s*\|.*\||.*\s\|\s.*\s\|\s")
-_RULE = re.compile(r"\s*(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)+(?:\|\s*)?$")
-_RULE = re.compile(r"[\s|:+=*_-]{3,}$")
+_RULE = re.compile(r"[\s|:+=*_-]{3,}$")  # a rule, or the row below a table header
 _QUOTE = re.compile(r"^\s{0,3}>(?:\s|$)")
 # Matches lines with nothing to quote: link definitions, directives, comments, lone images and links, console lines.
 _NOISE = re.compile(
@@ -37,9 +36,9 @@ _CODE_TERM = re.compile(r"^\s*[-$@]|\w\(|[<_=\[]")
 def read_blocks(text: str) -> list[Block]:
     """Return the blocks in order, without navigation, link definitions, images and rules."""
     text = _FRONT_MATTER.sub("", "\n".join(text.splitlines()))
-    marks = find_entry_marks(text)
-    writer = BlockWriter(marks)
-    prose = _ProseReader(writer, marks, _find_clause_numbers(text))
+    style = detect_diary_style(text)
+    writer = BlockWriter(style)
+    prose = _ProseReader(writer, style, _find_clause_numbers(text))
     for part in read_outline(text):
         written = text[part.start : part.end]
         match part.kind:
@@ -53,7 +52,7 @@ def read_blocks(text: str) -> list[Block]:
                     prose.take(line)
                 prose.take("")
     prose.end_block()
-    if marks.are_lines:
+    if style.dates_begin_lines:
         _end_last_entry(writer.blocks)
     return writer.blocks
 
@@ -89,9 +88,9 @@ class _ProseReader:
     Each line continues the current block, or ends it and begins the next one.
     """
 
-    def __init__(self, writer: BlockWriter, marks: EntryMarks, clauses: Collection[tuple[str, str]]) -> None:
+    def __init__(self, writer: BlockWriter, style: DiaryStyle, clauses: Collection[tuple[str, str]]) -> None:
         """Give finished blocks to `writer`. `clauses` are the numbers of the clauses of the text."""
-        self._writer, self._marks, self._clauses = writer, marks, clauses
+        self._writer, self._style, self._clauses = writer, style, clauses
         self._block = UnfinishedBlock()
         self._follows_blank = True
         self._in_list = False
@@ -180,7 +179,7 @@ class _ProseReader:
 
     def _match_item(self, line: str) -> re.Match[str] | None:
         item = _ITEM.match(line)
-        if item and self._marks.are_lines and line.lstrip()[0].isdigit() and split_date(line.lstrip()).date:
+        if item and self._style.dates_begin_lines and line.lstrip()[0].isdigit() and split_date(line.lstrip()).date:
             return None  # `4. März: Frost` is no fourth item
         return item
 

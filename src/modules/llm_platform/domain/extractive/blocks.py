@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from modules.llm_platform.domain.extractive.entries import EntryMarks, is_date, split_entries
+from modules.llm_platform.domain.extractive.entries import DiaryStyle, is_date, split_entries
 from modules.llm_platform.domain.extractive.mail_headers import find_message_heading
 from modules.llm_platform.domain.extractive.markup import IMAGE, strip_markup
 from modules.llm_platform.domain.text.sentences import COLONS, ends_sentence
@@ -73,9 +73,9 @@ class UnfinishedBlock:
 class BlockWriter:
     """Makes blocks of finished lines, each with the heading and the date of a diary that are above it."""
 
-    def __init__(self, marks: EntryMarks) -> None:
+    def __init__(self, style: DiaryStyle) -> None:
         self.blocks: list[Block] = []
-        self._marks = marks
+        self._style = style
         self._heading = ""
         self._entry = ""
         self._is_code_announced = False  # the last block ended in a colon
@@ -122,7 +122,7 @@ class BlockWriter:
     def _add_entries(self, kind: BlockKind, lines: Sequence[str], term: str) -> None:
         """Add the text of a paragraph or a list item. Each date at the beginning of a line begins an entry."""
         entry = self._entry
-        for date, own in split_entries(lines) if self._marks.are_lines else [("", lines)]:
+        for date, own in split_entries(lines) if self._style.dates_begin_lines else [("", lines)]:
             entry = date or entry
             text, heading = "\n".join(line.strip() for line in own), self._heading
             if "![" in text:
@@ -160,7 +160,7 @@ class BlockWriter:
 
     def _begin_heading(self, title: str) -> None:
         self._heading = strip_markup(title)
-        self._entry = self._heading if self._marks.are_headings and is_date(self._heading) else ""
+        self._entry = self._heading if self._style.dates_are_headings and is_date(self._heading) else ""
 
 
 def _ends_in_colon(text: str) -> bool:

@@ -1,9 +1,9 @@
 """Compare each sentence of the sources with the terms of a question.
 
-`find_candidates` takes a question and sources, and returns one `Candidate` for each sentence. Its `credits` say which terms the
-sentence has, and how much each counts: "The saw weighs 9 kg" has `saw` itself (1.0), and its heading "Weights of tools" has
-another form of `tool` (0.6 times 0.85). `scoring` then turns credits into scores. `sentence_forms` has the properties of a
-sentence that are the same for every question.
+`match_sources` takes a question and sources, and returns one `Candidate` for each sentence. Its `credits` say which
+terms the sentence has, and how much each counts: "The saw weighs 9 kg" has `saw` itself (1.0), and its heading "Weights
+of tools" has another form of `tool` (0.6 times 0.85). `scoring` then turns credits into scores. `sentence_forms` has
+the properties of a sentence that are the same for every question.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ PREFIX_CHARS = 4  # paragraphs of long sources are ranked by the first letters o
 class Candidate:
     """A sentence of a source beside a question.
 
-    - `form` is the sentence, and `found_in` has all sentences of its source. `rank` is the position of the source, from 0.
+    - `form` is the sentence, and `found_in` has all sentences of its source.
+    - `source_rank` is the position of the source, from 0.
     - `before` is the candidate right before it.
     - `announced` are the blocks that the sentence announces.
     - `own_credits` maps the number of each term in the sentence to a credit, 0 to 1.
@@ -55,7 +56,7 @@ class Candidate:
 
     form: SentenceForm
     found_in: SourceSentences
-    rank: int
+    source_rank: int
     question: Question
     before: Candidate | None
     announced: AnnouncedBlocks
@@ -148,18 +149,17 @@ class Candidate:
         return frozenset(word for word in words if word not in stop_words and not matcher[word])
 
 
-def read_candidates(question: Question, sources: Sequence[Source]) -> list[Candidate]:
-    """Return the sentences of all sources in order."""
-    return find_candidates(question, sources, [read_source_blocks(source.text) for source in sources])
-
-
-def find_candidates(question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]]) -> list[Candidate]:
-    """Return the sentences of all sources in order. `texts` has the blocks of each source."""
+def match_sources(
+    question: Question, sources: Sequence[Source], blocks: Sequence[Sequence[Block]] | None = None
+) -> list[Candidate]:
+    """Return one candidate for each sentence, in order. `blocks` are the parsed sources, if the caller has them."""
+    if blocks is None:
+        blocks = [read_source_blocks(source.text) for source in sources]
     relevance = make_relevance([question])
     candidates: list[Candidate] = []
-    for rank, (source, blocks) in enumerate(zip(sources, texts, strict=True)):
-        sentences = SourceSentences(source, blocks, question.language, relevance)
-        of_source = list_candidates(sentences, rank, question)
+    for source_rank, (source, parsed) in enumerate(zip(sources, blocks, strict=True)):
+        sentences = SourceSentences(source, parsed, question.language, relevance)
+        of_source = match_source(sentences, source_rank, question)
         if source.excerpt is not None:
             excerpt = SourceSentences(source, read_source_blocks(source.excerpt), question.language, relevance)
             found = {form.sentence.text for form in excerpt.forms}
@@ -176,7 +176,7 @@ def make_relevance(questions: Sequence[Question]) -> Callable[[str], int]:
     return lambda text: len(set(pattern.findall(fold(text))))
 
 
-def list_candidates(sentences: SourceSentences, rank: int, question: Question) -> list[Candidate]:
+def match_source(sentences: SourceSentences, source_rank: int, question: Question) -> list[Candidate]:
     """Return the sentences of one source, compared with the question."""
     matcher = question.matcher
     heading_credits = {context: match_terms(words, matcher) for context, words in sentences.context_words.items()}
@@ -193,7 +193,7 @@ def list_candidates(sentences: SourceSentences, rank: int, question: Question) -
             raise_credits(all_credits, before.credits.items(), BEFORE_CREDIT)
         raise_credits(all_credits, match_terms(announced.words, matcher).items(), announced.credit)
         candidates.append(
-            Candidate(form, sentences, rank, question, before, announced, own_credits, credits=all_credits)
+            Candidate(form, sentences, source_rank, question, before, announced, own_credits, credits=all_credits)
         )
     return candidates
 
@@ -214,7 +214,7 @@ def raise_credits(term_credits: dict[int, float], found: Iterable[tuple[int, flo
 def is_in_same_table(one: Candidate, other: Candidate) -> bool:
     """Return whether both belong to the same table, and one of them announces the whole table."""
     mine, theirs = one.sentence, other.sentence
-    is_same = one.rank == other.rank and (mine.heading, mine.columns) == (theirs.heading, theirs.columns)
+    is_same = one.source_rank == other.source_rank and (mine.heading, mine.columns) == (theirs.heading, theirs.columns)
     return is_same and bool(mine.columns) and (mine.is_announcement or theirs.is_announcement)
 
 

@@ -40,12 +40,12 @@ def list_nearest_columns(
 
 def keep_columns_of_measure(names: Sequence[str], columns: Columns, measure: Measure, words: Sequence[str]) -> Columns:
     """Return the columns that hold the measure; otherwise the columns that the question names and whose unit can express it."""
-    measuring = {column: one for column, one in columns.items() if holds_measure(measure, names[column], one)}
-    possible = {column: one for column, one in columns.items() if one.unit in measure.units_if_named}
+    measuring = {index: column for index, column in columns.items() if holds_measure(measure, names[index], column)}
+    possible = {index: column for index, column in columns.items() if column.unit in measure.units_if_named}
     return measuring or {
-        column: one
-        for column, one in possible.items()
-        if any(matches_any_word(word, words) for word in split_cell(names[column]))
+        index: column
+        for index, column in possible.items()
+        if any(matches_any_word(word, words) for word in split_cell(names[index]))
     }
 
 
@@ -58,7 +58,7 @@ def has_better_column(table: Table, chosen: int, words: Sequence[str], sought: S
     """Return whether the words fit a column better whose cells cannot be compared: a warranty of `2 years` and `18 months`."""
 
     def is_meant(column: int) -> bool:
-        name = table.names[column]
+        name = table.column_words[column]
         return any(matches_any_word(word, words) for word in name) or any(
             not one.heads.isdisjoint(name) for one in sought
         )

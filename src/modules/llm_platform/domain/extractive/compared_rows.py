@@ -180,7 +180,7 @@ def _find_rows_of_superlative(
 
 def _list_comparable_columns(table: Table, superlative: Superlative) -> dict[int, Column]:
     columns = table.dates if superlative.is_of_dates else table.quantities
-    return {column: one for column, one in columns.items() if column}
+    return {index: column for index, column in columns.items() if index}
 
 
 def _choose_column(table: Table, columns: Columns, asked: RankingQuestion, superlative: Superlative) -> int | None:
@@ -209,7 +209,9 @@ def _names_other_column(table: Table, columns: Columns, asked: RankingQuestion, 
     """Return whether the word after the superlative only names columns of other measures: `the shortest range` is not a time."""
     at = find_superlative(asked.words)
     named = [
-        one for one in columns if any(matches_any_word(word, asked.words[at + 1 : at + 2]) for word in table.names[one])
+        one
+        for one in columns
+        if any(matches_any_word(word, asked.words[at + 1 : at + 2]) for word in table.column_words[one])
     ]
     return bool(named) and not any(holds_measure(measure, table.columns[one], columns[one]) for one in named)
 

@@ -46,7 +46,7 @@ def find_conflict(candidates: Sequence[Candidate], *, of_figures: bool = True) -
         return None
     compared = itertools.islice((one for one in near if one.is_quotable), CONFLICTS_AMONG)
     for one, other in itertools.combinations(map(_Statement, compared), 2):
-        if one.candidate.rank != other.candidate.rank and _contradict(one, other, of_figures=of_figures):
+        if one.candidate.source_rank != other.candidate.source_rank and _contradict(one, other, of_figures=of_figures):
             return one.candidate, other.candidate
     return None
 
@@ -131,13 +131,13 @@ def find_meanings(question: Question, candidates: Sequence[Candidate]) -> Meanin
     asked = {term.word for term in question.terms if term.weight > WEAK_WEIGHT}
     if not 0 < len(asked) <= MAX_SUBJECT_WORDS:
         return None
-    openings: dict[int, Candidate] = {}  # by rank: the best sentence of each source that can be understood alone
+    openings: dict[int, Candidate] = {}  # by source rank: the best sentence of each source that can be understood alone
     for one in candidates:
         if not one.is_dependent and not one.attachments and not one.sentence.row:
-            openings.setdefault(one.rank, one)
+            openings.setdefault(one.source_rank, one)
     found: dict[str, tuple[str, Meaning]] = {}
-    for rank in sorted(openings):
-        opening = openings[rank]
+    for source_rank in sorted(openings):
+        opening = openings[source_rank]
         title = _QUALIFIED.match(opening.source.title) or _APPOSED.match(opening.source.title)
         if not title or set(split_words(title["base"])) != asked:
             continue

@@ -125,7 +125,7 @@ def _group_entries(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     by_source: dict[int, list[Candidate]] = {}
     for one in candidates:
         if one.sentence.entry:
-            by_source.setdefault(one.rank, []).append(one)
+            by_source.setdefault(one.source_rank, []).append(one)
     return list(by_source.values())
 
 
@@ -169,12 +169,14 @@ def _lacks_day(table: Table, day: DateRange) -> bool:
 def list_rows_of_day(table: Table, day: DateRange) -> tuple[list[int], Column | None]:
     """Return the indices of the rows that have this day, or a day of this month, and the only column where one has it."""
     by_column = {
-        column: [
-            index for index, period in enumerate(zip(one.values, one.ends, strict=True)) if _overlaps(*period, day)
+        index: [
+            row_index
+            for row_index, period in enumerate(zip(column.values, column.ends, strict=True))
+            if _overlaps(*period, day)
         ]
-        for column, one in table.dates.items()
+        for index, column in table.dates.items()
     }
-    found = [column for column, indices in by_column.items() if indices]
+    found = [index for index, row_indices in by_column.items() if row_indices]
     return (by_column[found[0]], table.dates[found[0]]) if len(found) == 1 else ([], None)
 
 
@@ -240,7 +242,7 @@ def _has_cell(table: Table, index: int, word: str) -> bool:
     """Return whether a cell of a row has a word, or is its beginning before the name of the column: `Spät` of a `Schicht`."""
     return any(
         matches_any_word(word, cell) or word == "".join(cell + name)
-        for name, cell in zip(table.names, map(split_cell, table.rows[index]), strict=True)
+        for name, cell in zip(table.column_words, map(split_cell, table.rows[index]), strict=True)
     )
 
 

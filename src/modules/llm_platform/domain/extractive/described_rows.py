@@ -75,7 +75,7 @@ def _may_describe(
     return is_named and len(unknown) <= MAX_UNKNOWN
 
 
-def leave_out_rows(question: Question, chosen: Sequence[Candidate]) -> list[Candidate]:
+def drop_rows_of_negated_question(question: Question, chosen: Sequence[Candidate]) -> list[Candidate]:
     """Leave out rows if the question describes them by a "not", because single rows do not answer it."""
     is_denied = any(described.is_denied and not described.is_guessed for described in _list_descriptions(question))
     return [one for one in chosen if not (is_denied and one.sentence.row)]
@@ -98,11 +98,11 @@ def find_described_rows(question: Question, tables: Sequence[Table]) -> RowsFoun
 def _find_rows_with_value(table: Table, question: Question) -> RowsFound | None:
     """Return the rows with a value of the question in the column that it names; None if no other column has the value."""
     words = fold_words(question.text)
-    named = [column for column, name in enumerate(table.names) if column and _is_name_among(name, words)]
+    named = [column for column, name in enumerate(table.column_words) if column and _is_name_among(name, words)]
     if len(named) != 1:
         return None
     (column,) = named
-    name, cells = table.names[column], list(map(split_cell, table.list_cells(column)))
+    name, cells = table.column_words[column], list(map(split_cell, table.list_cells(column)))
     values = {cell for cell in cells if cell and set(cell).issubset(words) and cell != name}
     if len(values) != 1:
         return None
@@ -167,7 +167,7 @@ def _find_in_table(table: Table, described: _Description) -> Iterator[RowsFound]
     for column in range(1, len(table.columns)):
         has = _read_cells(table, column, described)
         indices = filter_rows(
-            table, [word for word in described.others if not matches_any_word(word, table.names[column])]
+            table, [word for word in described.others if not matches_any_word(word, table.column_words[column])]
         )
         states = [has.get(cell) for cell in table.list_cells(column)]
         kept = tuple(
@@ -199,7 +199,7 @@ def _is_column_meant(table: Table, column: int, described: _Description) -> bool
 
     Without a "not", each other word must be known, and none may name a cell: such a question is about this row alone.
     """
-    named = [word for word in described.words if matches_any_word(word, table.names[column])]
+    named = [word for word in described.words if matches_any_word(word, table.column_words[column])]
     if described.is_denied or not named:
         return bool(named) and len(named) >= described.min_share * len(described.words)
     others = [word for word in described.words if word not in named]

@@ -38,11 +38,11 @@ class DatedText(NamedTuple):
     text: str
 
 
-class EntryMarks(NamedTuple):
-    """How the entries of a text begin: with a line that has a date before its text, or with a date as a heading."""
+class DiaryStyle(NamedTuple):
+    """Whether a text is a diary, and where its dates stand."""
 
-    are_lines: bool
-    are_headings: bool
+    dates_begin_lines: bool
+    dates_are_headings: bool
 
 
 @cache
@@ -65,11 +65,11 @@ def _compile_pattern() -> re.Pattern[str]:
     return re.compile(_compile_date(), re.IGNORECASE)
 
 
-def find_entry_marks(text: str) -> EntryMarks:
+def detect_diary_style(text: str) -> DiaryStyle:
     """Return whether a text is a diary: MIN_DATES different dates begin its lines, or are lines of their own."""
     dated = [one for found in _DATED_LINE.finditer(text) if (one := split_date(found["line"])).date]
     lines, headings = {one.date for one in dated if one.text}, {one.date for one in dated if not one.text}
-    return EntryMarks(len(lines) >= MIN_DATES, len(headings) >= MIN_DATES)
+    return DiaryStyle(len(lines) >= MIN_DATES, len(headings) >= MIN_DATES)
 
 
 def split_date(line: str) -> DatedText:
@@ -117,7 +117,7 @@ def split_entries(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 def keep_entries(text: str, is_kept: Callable[[str], bool]) -> str:
     """Return a text without the entries whose date is not kept. What is below the last entry stays."""
-    if not find_entry_marks(text).are_lines:
+    if not detect_diary_style(text).dates_begin_lines:
         return text
     lines = text.split("\n")
     dates = [split_date(line.strip().removeprefix("- ")).date for line in lines]

@@ -51,7 +51,7 @@ class CellWeights:
 
 
 @cache
-def read_cell_weights() -> CellWeights:
+def load_cell_weights() -> CellWeights:
     return CellWeights(**load_data("answer_weights")["cells"])
 
 
@@ -72,17 +72,18 @@ class ScoredCell:
 
     @property
     def closeness(self) -> float:
-        weights = read_cell_weights()
+        weights = load_cell_weights()
         return weights.column * self.column_closeness + weights.cell * self.cell_closeness
 
     @property
-    def odds(self) -> float:
-        return read_cell_weights().log_odds * self.log_odds + self.closeness
+    def answer_log_odds(self) -> float:
+        """Log-odds from all features that the cell answers; `log_odds` is the support model's score alone."""
+        return load_cell_weights().log_odds * self.log_odds + self.closeness
 
     @property
     def margin(self) -> float:
         """How far the log-odds exceed the limit of their model."""
-        return self.odds - read_cell_weights().answers_from[self.scored_by]
+        return self.answer_log_odds - load_cell_weights().answers_from[self.scored_by]
 
 
 def list_cells(named: NamedRows) -> list[NamedCell]:
@@ -121,5 +122,5 @@ def choose_named_rows(question: Question, scored: Sequence[ScoredCell]) -> list[
 
 def _are_compared(one: NamedRows, other: NamedRows) -> bool:
     """Return whether the rows are in the same table and are named in the same columns."""
-    tables = [(group.rows[0].rank, group.rows[0].sentence.columns, group.naming) for group in (one, other)]
+    tables = [(group.rows[0].source_rank, group.rows[0].sentence.columns, group.naming) for group in (one, other)]
     return tables[0] == tables[1]

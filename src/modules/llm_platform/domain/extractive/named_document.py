@@ -21,7 +21,7 @@ def find_opening(question: Question, candidates: Sequence[Candidate]) -> list[Ca
         return []
     title = normalize(named[1])
     of_document = [one for one in candidates if normalize(one.source.title) == title and one.is_quotable]
-    own = [one for one in of_document if one.rank == of_document[0].rank]
+    own = [one for one in of_document if one.source_rank == of_document[0].source_rank]
     return sorted(own, key=lambda one: one.sentence.position)[:OPENING_SENTENCES]
 
 

@@ -142,7 +142,7 @@ def _list_compared(group: NamedRows, groups: Sequence[NamedRows]) -> list[Candid
 
 
 def _get_table(row: Candidate) -> tuple[int, tuple[str, ...]]:
-    return row.rank, row.sentence.columns
+    return row.source_rank, row.sentence.columns
 
 
 class _QuestionWords:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive import selection
 from modules.llm_platform.domain.extractive.blocks import Block
-from modules.llm_platform.domain.extractive.candidates import TITLE_CREDIT, Candidate, find_candidates
+from modules.llm_platform.domain.extractive.candidates import TITLE_CREDIT, Candidate, match_sources
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.scoring import get_rank_key, measure_coverage, score_candidates, weigh_terms
@@ -86,7 +86,7 @@ class PassageSelector:
 
     def __init__(self, question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]]) -> None:
         """Compare the sentences of the sources with the question. `texts` has the blocks of each source."""
-        candidates = find_candidates(question, sources, texts)
+        candidates = match_sources(question, sources, texts)
         self._question = question
         self._candidates = candidates
         self._weights = weigh_terms(question, candidates)
@@ -145,7 +145,7 @@ class PassageSelector:
             floor = FIRST_FLOOR if count < FIRST_FEW else PASSAGE_FLOOR
             if count == limits.passages or candidate.score < floor * top:
                 break
-            source, heading = candidate.rank, (candidate.rank, candidate.sentence.heading)
+            source, heading = candidate.source_rank, (candidate.source_rank, candidate.sentence.heading)
             is_exhausted = of_source[source] >= limits.of_a_source or of_heading[heading] >= MAX_OF_A_HEADING
             is_late_row = count and candidate.sentence.row
             if is_exhausted or is_late_row or not _can_lead(candidate, min_words) or selected.is_repetition(candidate):
@@ -163,8 +163,8 @@ class PassageSelector:
         """Return the passages in reading order: sources in the order of selection, passages in the order of their source."""
         order: dict[int, int] = {}
         for passage in found:
-            order.setdefault(passage[0].rank, len(order))
-        ordered = sorted(found, key=lambda passage: (order[passage[0].rank], passage[0].sentence.position))
+            order.setdefault(passage[0].source_rank, len(order))
+        ordered = sorted(found, key=lambda passage: (order[passage[0].source_rank], passage[0].sentence.position))
         return tuple(tuple(selection.make_quote(candidate, self._best) for candidate in passage) for passage in ordered)
 
     def _is_about_question(self, passage: Sequence[Candidate]) -> bool:

@@ -64,7 +64,7 @@ class AnswerWeights:
 
 
 @cache
-def read_weights(model: ScoringModel) -> AnswerWeights:
+def load_answer_weights(model: ScoringModel) -> AnswerWeights:
     return AnswerWeights(**load_data("answer_weights")[model])
 
 
@@ -95,29 +95,30 @@ def make_model_input(candidate: Candidate, question: Question) -> str:
 class ScoredSentence:
     """A sentence with its scores.
 
-    - `closeness` is its cosine with the question. `lead` is how far `closeness` is above the mean, in standard deviations.
+    - `closeness` is its cosine with the question. `z_score` is how far `closeness` is above the mean, in standard
+      deviations.
     - `log_odds` is the score of the support model, and `scored_by` names the model that scored the sentence.
     - `is_agreed` is True if it is the best of many sentences by words, and one of the nearest ones.
     """
 
     candidate: Candidate
     closeness: float
-    lead: float
+    z_score: float
     log_odds: float = 0.0
     scored_by: ScoringModel = "near"
     is_agreed: bool = False
 
     @property
     def features(self) -> dict[str, float]:
-        return {"closeness": self.closeness, "lead": self.lead, "log_odds": self.log_odds}
+        return {"closeness": self.closeness, "lead": self.z_score, "log_odds": self.log_odds}
 
     @property
     def weights(self) -> AnswerWeights:
-        return read_weights(self.scored_by)
+        return load_answer_weights(self.scored_by)
 
     @property
-    def odds(self) -> float:
-        """The log-odds that the sentence answers, from all features."""
+    def answer_log_odds(self) -> float:
+        """Log-odds from all features that the sentence answers; `log_odds` is the support model's score alone."""
         weights, features = self.weights, self.features
         return weights.bias + sum(weight * features[name] for name, weight in weights.features.items())
 
@@ -127,7 +128,7 @@ class ScoredSentence:
 
         Sentences of different models are compared by their margins, because `near` gives higher log-odds if nothing answers.
         """
-        return self.odds - self.weights.may_answer_from
+        return self.answer_log_odds - self.weights.may_answer_from
 
 
 def choose_scoring_model(question: str | None, sentence: str | None) -> ScoringModel:
@@ -239,10 +240,10 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
     # The models compare a sentence with the whole question, so they cannot tell that it answers one of several parts.
     has_parts = len(selection.question.parts) > 1
     is_close = bool(by_words) and max(by_words) >= best.margin - limits.words_within
-    if by_words and (has_parts or (best.odds >= limits.words_from and is_close)):
+    if by_words and (has_parts or (best.answer_log_odds >= limits.words_from and is_close)):
         return RerankedSelection(selection, ordered)
-    may_answer = best.odds >= limits.may_answer_from
-    if best.odds >= limits.answers_from:
+    may_answer = best.answer_log_odds >= limits.may_answer_from
+    if best.answer_log_odds >= limits.answers_from:
         chosen = _choose_answers(ranked)
     elif best.is_agreed and may_answer:
         chosen = add_antecedent(best.candidate)
@@ -269,7 +270,7 @@ def _choose_answers(ranked: Sequence[ScoredSentence]) -> list[Candidate]:
         is_repeated = any(
             measure_overlap(candidate, other) >= REPEATS_FROM or is_shown_with(other, candidate) for other in chosen
         )
-        is_near = one.odds >= one.weights.answers_from and one.margin >= ranked[0].margin - NEARLY_BEST
+        is_near = one.answer_log_odds >= one.weights.answers_from and one.margin >= ranked[0].margin - NEARLY_BEST
         if is_near and group and not is_repeated and len(chosen) + len(group) <= MAX_QUOTES:
             chosen += group
     return chosen

@@ -97,7 +97,9 @@ def _find_rows_within(table: Table, asked: LimitQuestion) -> RowsFound | None:
     column = choose_column(table, columns, asked)
     if column is None:
         return None
-    indices = filter_rows(table, [word for word in asked.content if not matches_any_word(word, table.names[column])])
+    indices = filter_rows(
+        table, [word for word in asked.content if not matches_any_word(word, table.column_words[column])]
+    )
     within = list_within(columns[column], asked.limit)
     kept = tuple(index for index in indices if index in within)
     if kept and _asks_for_next(asked):
@@ -119,11 +121,11 @@ def _keep_first(column: Column, indices: Sequence[int]) -> tuple[int, ...]:
 def read_columns(table: Table, limit: Limit) -> Columns:
     """Return the columns that can be compared with the limit: with dates, or with quantities in its unit."""
     if limit.unit is None:
-        return {column: one for column, one in table.dates.items() if _align_years(one, limit) is not None}
+        return {index: column for index, column in table.dates.items() if _align_years(column, limit) is not None}
     return {
-        column: one
-        for column, one in table.quantities.items()
-        if column and (not limit.unit or has_unit(one, limit.unit))
+        index: column
+        for index, column in table.quantities.items()
+        if index and (not limit.unit or has_unit(column, limit.unit))
     }
 
 
@@ -164,7 +166,9 @@ def choose_column(
     limit, sought = asked.limit, list_asked_measures(asked.words, asked.limit.noun)
     if limit.measure is not None:
         columns = {
-            column: one for column, one in columns.items() if holds_measure(limit.measure, table.columns[column], one)
+            index: column
+            for index, column in columns.items()
+            if holds_measure(limit.measure, table.columns[index], column)
         }
     named = [word for word in asked.content if not table.is_in_title(word)]
     is_of_person = is_of_person or bool(asked.content) or not load_word_list("persons").isdisjoint(asked.words)

@@ -1,4 +1,4 @@
-"""Score how well a sentence answers a question: by its terms and their rarity, its source, its form and its rank.
+"""Score how well a sentence answers a question: by its terms and their rarity, its form, its source and source rank.
 
 `weigh_terms` and `score_candidates` take the candidates of all sources. `selection` then chooses by the scores.
 """
@@ -52,7 +52,7 @@ def weigh_terms(question: Question, candidates: Sequence[Candidate]) -> TermWeig
 def score_candidates(candidates: Sequence[Candidate], weights: TermWeights) -> None:
     """Set the `source_match` and `score` of each candidate, and add the terms of its source to `credits`."""
     all_terms = range(len(weights.ranking))
-    for _, group in itertools.groupby(candidates, key=lambda candidate: candidate.rank):
+    for _, group in itertools.groupby(candidates, key=lambda candidate: candidate.source_rank):
         members = list(group)
         source_match = measure_coverage(members, weights.ranking, all_terms)
         around = dict.fromkeys((number for candidate in members for number in candidate.credits), SOURCE_CREDIT)
@@ -66,7 +66,7 @@ def score_candidates(candidates: Sequence[Candidate], weights: TermWeights) -> N
 
 def get_rank_key(candidate: Candidate) -> tuple[float, int, int]:
     """Return the sort key for the highest score first; equal scores keep the order of the sources and sentences."""
-    return -candidate.score, candidate.rank, candidate.sentence.position
+    return -candidate.score, candidate.source_rank, candidate.sentence.position
 
 
 def score_candidate(candidate: Candidate, focus: Sequence[float], weights: TermWeights, asked: Iterable[int]) -> float:
@@ -76,7 +76,7 @@ def score_candidate(candidate: Candidate, focus: Sequence[float], weights: TermW
     sharp: float = share**SHARPNESS
     match = (1 - SOURCE_SHARE) * sharp + SOURCE_SHARE * candidate.source_match
     on_subject = OFF_SUBJECT if weights.names.intersection(asked) - candidate.credits.keys() else 1.0
-    return match * candidate.quality * on_subject / (1 + RANK_STEP * candidate.rank)
+    return match * candidate.quality * on_subject / (1 + RANK_STEP * candidate.source_rank)
 
 
 def measure_coverage(chosen: Iterable[Candidate], weights: Sequence[float], numbers: Iterable[int]) -> float:

@@ -16,8 +16,8 @@ from modules.llm_platform.domain.extractive.candidates import (
     TITLE_CREDIT,
     Candidate,
     is_in_same_table,
+    match_sources,
     measure_overlap,
-    read_candidates,
 )
 from modules.llm_platform.domain.extractive.dated_rows import leave_out_other_days
 from modules.llm_platform.domain.extractive.definitions import defines_asked_term
@@ -87,7 +87,7 @@ def select_quotes(question: Question, sources: Sequence[Source]) -> list[Quote]:
 
 def choose_by_words(question: Question, sources: Sequence[Source]) -> Selection:
     """Choose the sentences of the sources that have enough of the question's words."""
-    candidates = read_candidates(question, sources)
+    candidates = match_sources(question, sources)
     found = leave_out_other_days(question, [candidate for candidate in candidates if candidate.is_found])
     weights = weigh_terms(question, found)
     score_candidates(candidates, weights)
@@ -107,8 +107,10 @@ def make_quotes(selection: Selection) -> list[Quote]:
     """Return the quotes of the chosen sentences: sources in the order of selection, sentences in the order of their source."""
     order: dict[int, int] = {}
     for candidate in selection.chosen:
-        order.setdefault(candidate.rank, len(order))
-    in_order = sorted(selection.chosen, key=lambda candidate: (order[candidate.rank], candidate.sentence.position))
+        order.setdefault(candidate.source_rank, len(order))
+    in_order = sorted(
+        selection.chosen, key=lambda candidate: (order[candidate.source_rank], candidate.sentence.position)
+    )
     return [make_quote(candidate, selection.best) for candidate in in_order]
 
 
@@ -138,7 +140,7 @@ class _PartSelector:
         """Return the sentences; empty if `selected` already answers the part, or if no sentence does."""
         ranked = sorted(
             (candidate for candidate in self._candidates if candidate.has_usable_form and candidate.has_own_term),
-            key=lambda candidate: (-self._scores[id(candidate)], candidate.rank),
+            key=lambda candidate: (-self._scores[id(candidate)], candidate.source_rank),
         )
         leader = next((one for one in ranked if add_antecedent(one) and one not in self._selected), None)
         if leader is None or not self._adds_answer(leader):
@@ -173,7 +175,7 @@ class _PartSelector:
         if repeated >= REPEATS_FROM or any(is_shown_with(other, candidate) for other in known):
             return False
         top = self._scores[id(leader)]
-        floor = top * (SAME_SOURCE_FLOOR if candidate.rank == leader.rank else OTHER_SOURCE_FLOOR)
+        floor = top * (SAME_SOURCE_FLOOR if candidate.source_rank == leader.source_rank else OTHER_SOURCE_FLOOR)
         return self._scores[id(candidate)] - REPETITION_COST * repeated * top >= floor
 
 
@@ -195,7 +197,7 @@ def _is_answer(leader: Candidate, question: Question, candidates: Sequence[Candi
 
 def _get_section(candidate: Candidate) -> tuple[int, str, str]:
     """Return what identifies the section of a sentence: its source, heading and list."""
-    return candidate.rank, candidate.sentence.heading, candidate.sentence.intro
+    return candidate.source_rank, candidate.sentence.heading, candidate.sentence.intro
 
 
 def map_following(candidates: Sequence[Candidate]) -> dict[int, Candidate]:
@@ -256,7 +258,11 @@ def add_antecedent(candidate: Candidate) -> list[Candidate]:
 
 def make_quote(candidate: Candidate, best: Sequence[Candidate]) -> Quote:
     """Return the quote of a candidate, with the indices of other sources among the `best` that have the same words."""
-    same = {other.source.index for other in best if other.rank != candidate.rank and other.words == candidate.words}
+    same = {
+        other.source.index
+        for other in best
+        if other.source_rank != candidate.source_rank and other.words == candidate.words
+    }
     return Quote(
         candidate.sentence, candidate.source, candidate.lead, candidate.form.above, candidate.attachments, sorted(same)
     )

@@ -33,7 +33,8 @@ Row = tuple[str, ...]
 class Table:
     """The rows of one source that have the same column names, below one heading.
 
-    `source` is the number of the source in citations.
+    `source` is the number of the source in citations. `columns` has the column names as written, `column_words` their
+    folded words.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Table:
         self.columns = columns
         self.rows = rows
         self.source = source
-        self.names = [split_cell(name) for name in columns]
+        self.column_words = [split_cell(name) for name in columns]
         self._forms: dict[str, list[str]] = {}
         self._title_words = frozenset(word for text in (title, heading) for word in split_cell(text[:MAX_TITLE_CHARS]))
 
@@ -52,15 +53,15 @@ class Table:
     @cached_property
     def dates(self) -> Mapping[int, Column]:
         """The columns of dates, by their index."""
-        found = {column: read_dates(self.list_cells(column)) for column in range(len(self.columns))}
-        return {column: one for column, one in found.items() if one is not None}
+        found = {index: read_dates(self.list_cells(index)) for index in range(len(self.columns))}
+        return {index: column for index, column in found.items() if column is not None}
 
     @cached_property
     def quantities(self) -> Mapping[int, Column]:
         """The columns of quantities, by their index. The years of a column `Year` are dates: the latest is not the oldest."""
-        found = {column: read_quantities(name, self.list_cells(column)) for column, name in enumerate(self.columns)}
-        known = {column: one for column, one in found.items() if one is not None}
-        return {column: one for column, one in known.items() if one.unit != AGE_UNIT or column not in self.dates}
+        found = {index: read_quantities(name, self.list_cells(index)) for index, name in enumerate(self.columns)}
+        known = {index: column for index, column in found.items() if column is not None}
+        return {index: column for index, column in known.items() if column.unit != AGE_UNIT or index not in self.dates}
 
     @cached_property
     def unreadable(self) -> list[int]:
@@ -79,17 +80,19 @@ class Table:
 
     def is_in_columns(self, word: str) -> bool:
         """Return whether the name of a column has a word."""
-        return any(matches_word(word, other) for name in self.names for other in name)
+        return any(matches_word(word, other) for name in self.column_words for other in name)
 
     def has_word(self, word: str) -> bool:
         """Return whether the title, a column or a cell has a word in this form."""
-        return word in self._title_words or word in self._cells_by_word or any(word in name for name in self.names)
+        return (
+            word in self._title_words or word in self._cells_by_word or any(word in name for name in self.column_words)
+        )
 
     def is_in_column_name(self, words: Sequence[str], at: int) -> bool:
         """Return whether a word is part of a column name with several words that is among these words: `a first aider`."""
         return any(
             len(words) >= start + len(name) and all(map(matches_word, words[start:], name))
-            for name in self.names
+            for name in self.column_words
             for start in range(max(0, at - len(name) + 1), at + 1)
             if len(name) > 1
         )
@@ -103,7 +106,7 @@ class Table:
 
         A word within the text of a cell says nothing about the rows: `Booked with the car` is a note on a child seat.
         """
-        known = {*self._title_words, *itertools.chain.from_iterable(self.names)}
+        known = {*self._title_words, *itertools.chain.from_iterable(self.column_words)}
         known.update(word for cells in self.find_named_cells(asked).values() for cell in cells for word in cell)
         return sum(any(matches_word(word, other) for other in known) for word in asked)
 
@@ -201,7 +204,7 @@ def filter_rows(table: Table, content: Sequence[str]) -> list[int]:
     """
     indices, named = list(range(len(table.rows))), table.find_named_cells(content)
     for column in range(1, len(table.columns)):
-        if column in table.flags and any(matches_any_word(word, content) for word in table.names[column]):
+        if column in table.flags and any(matches_any_word(word, content) for word in table.column_words[column]):
             indices = [index for index in indices if table.flags[column][index]]
         elif cells := named.get(column):
             indices = [index for index in indices if split_cell(table.rows[index][column]) in cells]
@@ -220,7 +223,7 @@ def list_tables(candidates: Sequence[Candidate]) -> list[Table]:
     for candidate in candidates:
         row = candidate.sentence.row
         if row and candidate.source.is_whole and not is_total(row):
-            key = candidate.rank, candidate.sentence.columns, candidate.sentence.heading
+            key = candidate.source_rank, candidate.sentence.columns, candidate.sentence.heading
             by_table.setdefault(key, []).append(candidate)
     return [
         _make_table(rows)
@@ -240,7 +243,7 @@ def group_rows(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     by_table: dict[tuple[int, Row], list[Candidate]] = {}
     for one in candidates:
         if one.sentence.row:
-            by_table.setdefault((one.rank, one.sentence.columns), []).append(one)
+            by_table.setdefault((one.source_rank, one.sentence.columns), []).append(one)
     return list(by_table.values())
 
 

@@ -29,12 +29,12 @@ def find_sides(conflict: tuple[Candidate, Candidate], candidates: Sequence[Candi
 
 def _count_voices(side: Candidate, other: Candidate, candidates: Sequence[Candidate]) -> int:
     """Return how many sources say what `side` says. Sources with nearly the same neighbourhood are one voice."""
-    of_source = {side.rank: side}
+    of_source = {side.source_rank: side}
     enough = SAME_SUBJECT * sum(side.credits.values())
     for candidate in candidates:
         shared = sum(min(credit, candidate.credits.get(number, 0.0)) for number, credit in side.credits.items())
         if shared >= enough and says_the_same(candidate, side, other):
-            of_source.setdefault(candidate.rank, candidate)
+            of_source.setdefault(candidate.source_rank, candidate)
     neighbourhoods: list[frozenset[tuple[str, ...]]] = []
     for candidate in of_source.values():
         shingles = _make_shingles(_list_words_around(candidate, candidates))
@@ -49,7 +49,7 @@ def _list_words_around(one: Candidate, candidates: Sequence[Candidate]) -> list[
     near = [
         other
         for other in candidates
-        if other.rank == one.rank and abs(other.sentence.position - position) <= NEIGHBOURS
+        if other.source_rank == one.source_rank and abs(other.sentence.position - position) <= NEIGHBOURS
     ]
     return [word for other in near for word in other.words]
 

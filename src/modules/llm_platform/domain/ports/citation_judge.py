@@ -7,7 +7,7 @@ from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim, JudgedCla
 
 
 class ICitationJudge(ABC):
-    """Decides by meaning whether a quote supports a claim, after the comparison of words."""
+    """Decides by meaning whether a quote supports a claim, after the word comparison."""
 
     name: str = "custom"  # component name in `degraded`
     is_free: bool = False  # True if every call costs nothing

@@ -4,7 +4,7 @@ import re
 
 from modules.llm_platform.domain.research.content_words import content_words, shares_content_word
 from modules.llm_platform.domain.text.data_files import load_data
-from modules.llm_platform.domain.text.language import load_stop_words
+from modules.llm_platform.domain.text.language import get_primary_subtag, load_stop_words
 from modules.llm_platform.domain.text.tokens import split_words
 
 MAX_TOPIC_WORDS = 12  # a longer query finds nothing
@@ -61,12 +61,12 @@ def covers_every_part(sub_question: str, question: str, language: str) -> bool:
 def _aspects(language: str) -> list[str]:
     """Return aspects that a search for the bare topic misses, in the language or in English."""
     by_language: dict[str, list[str]] = load_data("aspects")
-    return by_language.get(language.partition("-")[0], by_language["en"])
+    return by_language.get(get_primary_subtag(language), by_language["en"])
 
 
 def _openings(language: str) -> frozenset[str]:
     """Return the words that questions open with, as `split_words` folds them; none where they are not listed."""
-    return frozenset(split_words(load_data("question_openings").get(language.partition("-")[0], "")))
+    return frozenset(split_words(load_data("question_openings").get(get_primary_subtag(language), "")))
 
 
 def _is_question(part: str, language: str) -> bool:

@@ -28,7 +28,7 @@ from modules.llm_platform.domain.extractive.question import (
 )
 from modules.llm_platform.domain.search.query_syntax import has_foreign_syntax
 from modules.llm_platform.domain.text.data_files import load_data, load_words
-from modules.llm_platform.domain.text.language import capitalises_nouns, load_stop_words
+from modules.llm_platform.domain.text.language import capitalises_nouns, get_primary_subtag, load_stop_words
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.tokens import fold, split_words
 
@@ -71,7 +71,7 @@ def is_elliptic(question: str, turns: Sequence[Turn], language: str) -> bool:
     if refers_to_thread(question, turns, language):
         return True
     own = _terms(question, language)
-    definite = _rules(language.partition("-")[0].lower()).definite
+    definite = _rules(get_primary_subtag(language)).definite
     has_name = any(term.weight >= NAME_WEIGHT for term in own)
     if definite and len(own) <= MAX_DEFINITE_TERMS and not has_name and definite.search(question):
         return True  # it asks for `the` thing of a few words, without saying of what
@@ -88,7 +88,7 @@ def is_elliptic(question: str, turns: Sequence[Turn], language: str) -> bool:
 
 def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> bool:
     """Return whether the words of the question refer to an earlier one: `And …`, `they`, or nothing is named."""
-    primary = language.partition("-")[0].lower()
+    primary = get_primary_subtag(language)
     own = _terms(question, language)
     if not own:
         return True
@@ -176,7 +176,7 @@ def _singularize(word: str) -> str:
 
 def _separate_words(question: str, language: str) -> str:
     """Return the question with spaces instead of the function words of a script without spaces."""
-    rules = _rules(language.partition("-")[0].lower())
+    rules = _rules(get_primary_subtag(language))
     return rules.function_words.sub(" ", question) if rules.function_words else question
 
 

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, cl
 from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.research.follow_up import has_content_words, refers_to_thread
 from modules.llm_platform.domain.text.data_files import load_data
-from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect_language
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect_language, get_primary_subtag
 from modules.llm_platform.domain.text.sentences import QUESTION_MARKS, is_question, split_sentences
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
@@ -152,7 +152,7 @@ def _find_last_question(sentences: list[str], language: str) -> str | None:
 
 
 def _find_last_instruction(sentences: list[str], language: str) -> str | None:
-    begins = _instruction(language.partition("-")[0].lower())
+    begins = _instruction(get_primary_subtag(language))
     return next((sentence for sentence in reversed(sentences) if begins.match(sentence)), None)
 
 

@@ -44,7 +44,9 @@ def _decide_limit(claim: RowClaim, limit: Limit) -> RowsFound | None:
     if column is None:
         return None
     values = columns[column].values
-    indices = filter_rows(table, [word for word in asked.content if not matches_any_word(word, table.names[column])])
+    indices = filter_rows(
+        table, [word for word in asked.content if not matches_any_word(word, table.column_words[column])]
+    )
     known = [index for index in indices if values[index] is not None]
     bounds = [bound for bound in (limit.low, limit.high) if bound is not None]
     others = [one for one in claim.amounts if not any(equals(one.value, bound) for bound in bounds)]

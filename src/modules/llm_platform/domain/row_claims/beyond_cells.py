@@ -82,7 +82,7 @@ def _is_of_another_period(claim: RowClaim) -> bool:
     units = {word: unit for word in _list_units_of_values(claim) if (unit := find_unit(word)) is not None}
     if not units:
         return False
-    known = {_find_period(word) for name in claim.table.names for word in name}
+    known = {_find_period(word) for name in claim.table.column_words for word in name}
     return any(unit not in known and not claim.table.has_word(word) for word, unit in units.items())
 
 

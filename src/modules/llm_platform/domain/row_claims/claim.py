@@ -121,7 +121,7 @@ class RowClaim:
     def quantities(self) -> Columns:
         """The columns of quantities, without those whose cells name rows of the claim."""
         naming = {row.column for row in self.mentions}
-        return {column: one for column, one in self.table.quantities.items() if column not in naming}
+        return {index: column for index, column in self.table.quantities.items() if index not in naming}
 
     @cached_property
     def _lower_text(self) -> str:
@@ -231,7 +231,7 @@ class RowClaim:
 
         A synonym for what a column measures does not count, such as `joined` for a column `Started`.
         """
-        names = {word for name in self.table.names for word in name}
+        names = {word for name in self.table.column_words for word in name}
         heads = frozenset().union(*(one.heads for one in load_measures() if not one.heads.isdisjoint(names)))
         content = [word for word in self.content if word not in heads]
         return len(content) - self.table.count_matches(content)
@@ -285,7 +285,7 @@ class RowClaim:
         return {
             column: cells
             for column, cells in plain.items()
-            if all(matches_any_word(word, self.folded) for word in self.table.names[column] if len(word) > 1)
+            if all(matches_any_word(word, self.folded) for word in self.table.column_words[column] if len(word) > 1)
         }
 
     @cached_property

@@ -260,7 +260,7 @@ def _check_factor(claim: RowClaim, factor: float) -> RowFinding | None:
 
 def _read_factor(claim: RowClaim) -> float | None:
     """Return 2 for `twice as much as`, 3 for `three times as much as`; None without a factor."""
-    names = {word for name in claim.table.names for word in name}  # such as `Half board`
+    names = {word for name in claim.table.column_words for word in name}  # such as `Half board`
     for kind, factor in FACTORS.items():
         if not load_word_list(kind).isdisjoint(word for word in claim.folded if word not in names):
             return factor
@@ -286,11 +286,12 @@ def _list_times(claim: RowClaim) -> Columns:
 
     Times count if there are no dates, or if the claim names a column of times and no column of dates.
     """
-    times, dates = {column: one for column, one in claim.quantities.items() if one.unit == MINUTES}, claim.table.dates
+    times = {index: column for index, column in claim.quantities.items() if column.unit == MINUTES}
+    dates = claim.table.dates
     named = {
         column
         for column in (*times, *dates)
-        if any(matches_any_word(word, claim.folded) for word in claim.table.names[column])
+        if any(matches_any_word(word, claim.folded) for word in claim.table.column_words[column])
     }
     return times if not dates or (named and named.isdisjoint(dates)) else dates
 
@@ -301,7 +302,7 @@ def choose_compared_column(
     """Return the column whose values a claim compares or states; None if it is uncertain. `unit` limits the columns to a unit."""
     columns = _list_times(claim) if is_of_dates else claim.quantities
     if unit:
-        columns = {column: one for column, one in columns.items() if has_unit(one, unit)}
+        columns = {index: column for index, column in columns.items() if has_unit(column, unit)}
     if measure is not None and not is_of_dates:
         columns = keep_columns_of_measure(claim.table.columns, columns, measure, claim.folded)
     sought = [*list_asked_measures(claim.folded), *([measure] if measure is not None else [])]

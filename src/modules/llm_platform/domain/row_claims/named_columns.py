@@ -66,7 +66,7 @@ def _find_named_cell(claim: RowClaim) -> _NamedCell | None:
     naming = {row.column for row in claim.mentions}
     columns = [
         column
-        for column, name in enumerate(claim.table.names)
+        for column, name in enumerate(claim.table.column_words)
         if column not in naming and name and all(matches_any_word(word, claim.folded) for word in name)
     ]
     if len(claim.row_indices) != 1 or len(columns) != 1 or count_negators(claim.folded):
@@ -90,7 +90,7 @@ def _find_stated_value(claim: RowClaim, named: _NamedCell) -> Row | None:
 
 def _says_nothing_else(claim: RowClaim, named: _NamedCell, stated: list[Span]) -> bool:
     """Return whether all other words name the row or the column, or join them: "is", "has", "works", "on"."""
-    name = claim.table.names[named.column]
+    name = claim.table.column_words[named.column]
     joining = load_word_list("joining_cells")
     rest = [word for word in claim.words if not any(start <= word.start < end for start, end in stated)]
     return all(word.word in joining or matches_any_word(word.word, name) for word in rest)

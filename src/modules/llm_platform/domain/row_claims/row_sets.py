@@ -51,9 +51,9 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
             continue
         asked = asked._replace(words=claim.folded, content=[word for word in asked.content if word in claim.content])
         columns = {
-            column: one
-            for column, one in read_columns(claim.table, limit).items()
-            if column not in _list_naming_columns(claim)
+            index: column
+            for index, column in read_columns(claim.table, limit).items()
+            if index not in _list_naming_columns(claim)
         }
         column = choose_column(claim.table, columns, asked, is_of_person=not claim.content)
         if column is None or any(columns[column].values[index] is None for index in claim.row_indices):
@@ -61,7 +61,7 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
         if limit.unit is None and claim.may_ask_beyond_table:
             return None
         phrase = _find_phrase_of_day(claim)
-        if not claim.is_covered or phrase in claim.table.names[column]:
+        if not claim.is_covered or phrase in claim.table.column_words[column]:
             return None  # in a column `Paid until`, the date is a value and no limit
         if phrase in load_phrases("since"):  # `has been a member since 2015`
             return _check_beginning(claim, columns[column], column)
@@ -145,7 +145,7 @@ def _is_extreme(claim: RowClaim) -> bool:
     after = words[at + 1 :]
     is_date = words[at] in load_word_list("latest") | load_word_list("earliest")
     is_of_time = is_date and bool(after) and find_unit(after[0]) is not None  # `last year`
-    is_name = any(words[at] in name for name in claim.table.names)  # `Last service`
+    is_name = any(words[at] in name for name in claim.table.column_words)  # `Last service`
     is_second = find_superlative(after[1:]) < len(after[1:])
     text = " ".join(words)
     is_among = any(f" {phrase} " in f" {text} " for phrase in load_data("table_questions")["among"].split(", "))
@@ -184,9 +184,9 @@ def _check_value(claim: RowClaim, found: RowsFound, column: int) -> RowFinding |
         return None
     amount = claim.amounts[0]
     is_true = claim.has_cell(amount, found.row_indices, column)
-    others = (other for other, name in enumerate(claim.table.names) if other != column and name)
+    others = (other for other, name in enumerate(claim.table.column_words) if other != column and name)
     is_of_other = any(
-        all(matches_any_word(word, claim.folded) for word in claim.table.names[other]) for other in others
+        all(matches_any_word(word, claim.folded) for word in claim.table.column_words[other]) for other in others
     )
     if is_of_other or (not is_true and claim.has_cell(amount, found.row_indices)):
         return None
@@ -347,7 +347,7 @@ def _find_described(claim: RowClaim) -> set[int]:
         return set(described.row_indices) if described else set()
     named = claim.named_cells
     if len(set().union(*named.values())) < len(named):  # two columns have the same cell
-        names = claim.table.names
+        names = claim.table.column_words
         named = {
             column: cells
             for column, cells in named.items()

@@ -155,7 +155,7 @@ class SourceTable:
     def _is_meant(self, name: Sequence[str], cell: _Cell, words: Sequence[PlacedWord], at: int) -> bool:
         """Return whether a name is meant. A number names a row only after the name of its column: `invoice 2041`."""
         is_number = all(word.isdigit() for word in name)
-        return not is_number or (at > 0 and matches_any_word(words[at - 1].word, self.table.names[cell[1]]))
+        return not is_number or (at > 0 and matches_any_word(words[at - 1].word, self.table.column_words[cell[1]]))
 
     @cached_property
     def _names(self) -> tuple[_NameIndex, _NameIndex]:

@@ -57,9 +57,14 @@ _LATIN_LETTERS = {
 }
 
 
+def get_primary_subtag(tag: str) -> str:
+    """Return the language of a tag such as `de-AT`, in lower case: the primary subtag of RFC 5646."""
+    return tag.partition("-")[0].lower()
+
+
 def capitalises_nouns(language: str) -> bool:
     """Return whether the language of a BCP 47 tag capitalises all nouns, so that a capital does not make a word a name."""
-    return language.partition("-")[0].lower() in NOUNS_ARE_CAPITALISED
+    return get_primary_subtag(language) in NOUNS_ARE_CAPITALISED
 
 
 def detect_language(text: str) -> str | None:
@@ -109,13 +114,13 @@ def load_stop_words(language: str) -> frozenset[str]:
 
     The pieces that `split_words` makes of them are included, such as the bigrams of scripts without spaces.
     """
-    return _load_stop_words(language.partition("-")[0].lower())
+    return _load_stop_words(get_primary_subtag(language))
 
 
 def get_language_name(tag: str) -> str:
     """Return the English name as prompts use it: `de-AT` gives German; the tag itself when it is unknown."""
     names: dict[str, str] = load_data("language_names")
-    return names.get(tag) or names.get(tag.partition("-")[0].lower()) or tag
+    return names.get(tag) or names.get(get_primary_subtag(tag)) or tag
 
 
 @cache

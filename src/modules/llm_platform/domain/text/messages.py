@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from modules.llm_platform.domain.text.data_files import load_data
-from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, get_primary_subtag
 
 _ISO_DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
 
@@ -82,7 +82,7 @@ class Messages:
 
 def get_messages(language: str) -> Messages:
     """Return the messages in the language of a BCP 47 tag; in English where there is no translation."""
-    return _catalogue().get(language.partition("-")[0].lower()) or _catalogue()[DEFAULT_LANGUAGE]
+    return _catalogue().get(get_primary_subtag(language)) or _catalogue()[DEFAULT_LANGUAGE]
 
 
 @cache

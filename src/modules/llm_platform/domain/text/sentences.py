@@ -6,6 +6,8 @@ from typing import Final
 
 import sentencex
 
+from modules.llm_platform.domain.text.language import get_primary_subtag
+
 Span = tuple[int, int]
 
 STOPS: Final = ".!?…؟।"  # end a sentence before a space
@@ -50,7 +52,7 @@ def split_sentences(text: str, language: str = "en") -> list[Span]:
 
 def iterate_sentences(text: str, language: str = "en") -> Iterator[Span]:
     """Yield the sentences lazily."""
-    primary = language.partition("-")[0]
+    primary = get_primary_subtag(language)
     begin = 0
     while begin < len(text):
         window = _cut_window(text, begin)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.changes import find_figures
+from modules.llm_platform.domain.citations.compare.mismatches import find_figures
 from modules.llm_platform.domain.citations.read.claims import Claim, ClaimNumber
 from modules.llm_platform.domain.evidence.sentence_matches import list_names
 from modules.llm_platform.domain.text.negation import has_opposite

@@ -1,6 +1,6 @@
 """The version of the citation checker and of the page, by their own files.
 
-Two programs with equal digests give equal verdicts of the words, and equal pages.
+Two programs with equal digests give equal lexical verdicts, and equal pages.
 """
 
 from collections.abc import Iterator, Mapping

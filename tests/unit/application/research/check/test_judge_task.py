@@ -76,7 +76,7 @@ async def test_it_may_lower() -> None:
     ("judge", "said"),
     [
         (FakeCitationJudge(error=LLMTimeoutError(spent=Spending(calls=1))), "llm_timeout"),
-        (FakeCitationJudge(error=LLMBudgetError("max_llm_calls of 1 leaves none for judge")), "max_llm_calls"),
+        (FakeCitationJudge(error=LLMBudgetError("max_llm_calls (1) leaves no call for judge")), "max_llm_calls"),
         (FakeCitationJudge(lambda claim: None), "no verdicts"),
         (FakeCitationJudge(delay_s=FOREVER_S), "timeout"),
     ],

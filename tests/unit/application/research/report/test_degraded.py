@@ -62,7 +62,7 @@ async def test_failed_ranking_counts_its_results() -> None:
     assert any(entry.reason.startswith("stand_in: 8 of 8 results") for entry in answer.degraded)
 
 
-async def test_without_model_no_fallback_scores_are_reported() -> None:
+async def test_without_model_no_defaulted_scores_are_reported() -> None:
     """Keywords are then how results are ranked: no note, in text or `degraded`."""
     answer = answer_of(await World(Web(some_pages())).events())
     assert "without the language model: " not in answer.synthesis

@@ -21,7 +21,7 @@ from modules.llm_platform.application.research.report.rank import (
     Ranking,
     SearchState,
     parse_ranking,
-    rank,
+    rank_results,
     rank_summaries,
 )
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
@@ -61,7 +61,7 @@ def seed_objects(marks: Sequence[object] = (7, 5, 2), titles: Sequence[str] = TI
 
 
 async def ranked(answer: str | Exception, titles: Sequence[str] = TITLES) -> Ranking:
-    return await rank(candidates(titles), QUESTION, DIRECTION, FakeLLM([answer]))
+    return await rank_results(candidates(titles), QUESTION, DIRECTION, FakeLLM([answer]))
 
 
 # --- the prompt ---------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ async def ranked(answer: str | Exception, titles: Sequence[str] = TITLES) -> Ran
 
 async def ranking_request(given: Sequence[Candidate]) -> LLMRequest:
     llm = FakeLLM([rows()])
-    await rank(given, QUESTION, DIRECTION, llm)
+    await rank_results(given, QUESTION, DIRECTION, llm)
     return llm.requests[0]
 
 
@@ -104,7 +104,7 @@ async def test_invalid_address_is_ranked() -> None:
         Candidate(item=WebSearchResultItem(title="Tea", url=url), question="", queries=("tea",))
         for url in ("doc:notes/tea.md", "http://[broken")
     ]
-    assert (await rank(odd, QUESTION, DIRECTION, FakeLLM([rows((2, 2), ("Tea", "Tea"))]))).defaulted == 0
+    assert (await rank_results(odd, QUESTION, DIRECTION, FakeLLM([rows((2, 2), ("Tea", "Tea"))]))).defaulted == 0
 
 
 # --- the scores ---------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ async def test_a_batch_that_fails_is_scored_by_keywords(answer: str | Exception)
 
 async def test_without_a_model_keywords_rank_and_nothing_is_degraded() -> None:
     """Without a model nothing failed, so nothing is reported or counted."""
-    made = await rank(candidates(), QUESTION, DIRECTION, None)
+    made = await rank_results(candidates(), QUESTION, DIRECTION, None)
     assert {score.by for score in made.scores} == {"keywords"}
     assert made.defaulted == 0
     assert made.degraded == ()
@@ -169,7 +169,7 @@ async def test_without_a_model_keywords_rank_and_nothing_is_degraded() -> None:
 async def test_keyword_score_uses_queries_in_other_languages() -> None:
     """A page in another language is scored by the query that found it."""
     found, stray = candidates(("Solar sails 101", "Tea"), "A thin mirror.")
-    made = await rank([found, stray], "Как летит солнечный парус?", "Кто делает паруса?", None)
+    made = await rank_results([found, stray], "Как летит солнечный парус?", "Кто делает паруса?", None)
     assert 0 < made.scores[0].value <= 5
     assert made.scores[1].value == 0
 
@@ -185,13 +185,13 @@ def test_the_ranking_does_not_depend_on_which_search_answered_first(order: tuple
         (state.questions[2], {"C": "They fly near Venus.", "A": "Sails are thin."}),
     ]
     for number in order:
-        aim, texts = searches[number]
+        sub_question, texts = searches[number]
         items = [
             WebSearchResultItem(title=name, url=f"https://{name}.example", snippet=text) for name, text in texts.items()
         ]
-        for address in state.add_results(items, aim, aim):
+        for address in state.add_results(items, sub_question, sub_question):
             state.scores[address] = Score(value=5.0, by=by)
-    ranked = state.rank(QUESTION, "en")
+    ranked = state.list_ranked(QUESTION, "en")
     found = [(row.candidate.item.title, row.candidate.item.snippet, row.candidate.question) for row in ranked]
     assert [title for title, _, _ in found] == ["A", "B", "C"]  # first, then by the plan
     if by == "keywords":
@@ -200,13 +200,13 @@ def test_the_ranking_does_not_depend_on_which_search_answered_first(order: tuple
             ("B", "NASA builds solar sails.", state.questions[0]),
         ]
     else:  # the model scored the excerpt that it saw
-        assert [aim for _, _, aim in found] == [state.questions[0], state.questions[1], state.questions[2]]
+        assert [sub_question for _, _, sub_question in found] == state.questions
 
 
 async def test_rows_by_the_schema_are_the_same_rows() -> None:
     """Services that write by a schema are sent one: an object with the rows that the prompt describes."""
     llm = FakeLLM([json.dumps({"rows": json.loads(rows())})])
-    made = await rank(candidates(), QUESTION, DIRECTION, llm)
+    made = await rank_results(candidates(), QUESTION, DIRECTION, llm)
     assert made == await ranked(rows())
     assert made.defaulted == 0
     assert llm.requests[0].json_schema == ROWS_SCHEMA
@@ -215,14 +215,14 @@ async def test_rows_by_the_schema_are_the_same_rows() -> None:
 async def test_no_results_make_no_call() -> None:
     """No result, no call."""
     llm = FakeLLM()
-    assert await rank([], QUESTION, DIRECTION, llm) == Ranking(())
+    assert await rank_results([], QUESTION, DIRECTION, llm) == Ranking(())
     assert llm.requests == []
 
 
 async def test_cancelling_passes_through() -> None:
     """A cancelled ranking leaves no call running and returns no keyword scores."""
     llm = FakeLLM([rows()], delay_s=60)
-    task = asyncio.create_task(rank(candidates(), QUESTION, DIRECTION, llm))
+    task = asyncio.create_task(rank_results(candidates(), QUESTION, DIRECTION, llm))
     await run_ready_tasks()
     assert llm.running == 1
     task.cancel()
@@ -349,7 +349,7 @@ def test_numbers_that_start_at_0_are_ignored() -> None:
 async def test_ranking_copied_from_the_prompt_is_reported_and_replaced() -> None:
     """Rows of the example alone are no ranking: keywords rank, and `degraded` names the model."""
     llm = FakeLLM(['[[1, "First words", 7, 8, 6, 7, 8], [2, "First words", 7, 8, 6, 7, 8]]'])
-    made = await rank(candidates(), QUESTION, DIRECTION, llm)
+    made = await rank_results(candidates(), QUESTION, DIRECTION, llm)
     assert {score.by for score in made.scores} == {"keywords"}
     assert [degradation.component for degradation in made.degraded] == ["rank/fake"]
 

@@ -253,7 +253,7 @@ async def test_a_sentence_that_may_answer_is_shown_without_a_statement_about_the
     limits = AnswerWeights(
         0.0, {"log_odds": 1.0}, answers_from=1.0, words_from=-2.0, words_within=1.0, may_answer_from=-1.0
     )
-    monkeypatch.setattr(reranking, "read_weights", lambda kind: limits)
+    monkeypatch.setattr(reranking, "load_answer_weights", lambda kind: limits)
     model = FakeSupportModel(answers=lambda question, sentence: -0.5 if is_about_leave(sentence) else -9.0)
     written = await ExtractiveSynthesizer(FakeSentenceEncoder(), model).synthesize(ASKED)
     assert (written.answered, written.text) == (False, "No sentence answers this for certain.")

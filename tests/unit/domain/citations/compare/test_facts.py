@@ -6,25 +6,25 @@ from typing import Final
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.compare.alignment import prepare_source
-from modules.llm_platform.domain.citations.compare.changed_names import find_changed_name
-from modules.llm_platform.domain.citations.compare.changed_numbers import (
-    find_changed_date,
-    find_changed_number,
-    find_replaced_date,
-)
-from modules.llm_platform.domain.citations.compare.changes import Change
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.contrasts import find_contrast
 from modules.llm_platform.domain.citations.compare.denials import find_denial
-from modules.llm_platform.domain.citations.compare.facts import find_change
+from modules.llm_platform.domain.citations.compare.facts import find_mismatch
+from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
+from modules.llm_platform.domain.citations.compare.name_mismatches import find_name_mismatch
+from modules.llm_platform.domain.citations.compare.number_mismatches import (
+    find_date_mismatch,
+    find_number_mismatch,
+    find_replaced_date,
+)
 from modules.llm_platform.domain.citations.read.claims import read_claim
 
-RULES: Final[Mapping[str, Callable[[Comparison], Change | None]]] = {
+RULES: Final[Mapping[str, Callable[[Comparison], Mismatch | None]]] = {
     rule.__name__: rule
     for rule in (
-        find_changed_number,
-        find_changed_date,
-        find_changed_name,
+        find_number_mismatch,
+        find_date_mismatch,
+        find_name_mismatch,
         find_denial,
         find_contrast,
         find_replaced_date,
@@ -42,10 +42,10 @@ def compare(claim: str, text: str) -> Comparison:
 @for_each(
     ("rule", "claim", "text", "claimed", "found"),
     [
-        ("find_changed_number", "The fort has 12 gates.", "A wall is near. The fort has 14 gates.", "12", "14"),
-        ("find_changed_number", "The wall is 12 feet high.", "The wall is 12 metres high.", "12 feet", "12 metres"),
-        ("find_changed_date", "The fort opened in May.", "The fort opened in June.", "May", "June"),
-        ("find_changed_name", "The fort of Keller was sold.", "The fort of Strabag was sold.", "Keller", "Strabag"),
+        ("find_number_mismatch", "The fort has 12 gates.", "A wall is near. The fort has 14 gates.", "12", "14"),
+        ("find_number_mismatch", "The wall is 12 feet high.", "The wall is 12 metres high.", "12 feet", "12 metres"),
+        ("find_date_mismatch", "The fort opened in May.", "The fort opened in June.", "May", "June"),
+        ("find_name_mismatch", "The fort of Keller was sold.", "The fort of Strabag was sold.", "Keller", "Strabag"),
         ("find_denial", "The gate is open.", "A wall is near. The gate is closed.", "open", "closed"),
         ("find_contrast", "The rule holds until 30 June.", "The rule holds after 30 June.", "until", "after"),
         (
@@ -60,17 +60,17 @@ def compare(claim: str, text: str) -> Comparison:
 def test_each_rule_finds_its_own_change_and_no_other_rule_does(
     rule: str, claim: str, text: str, claimed: str, found: str
 ) -> None:
-    """Exactly one rule finds the change, in both texts. `find_change` returns its finding."""
+    """Exactly one rule finds the change, in both texts. `find_mismatch` returns its finding."""
     compared = compare(claim, text)
     changes = {name: change for name, find in RULES.items() if (change := find(compared)) is not None}
     assert changes.keys() == {rule}
     change = changes[rule]
     assert (claim[slice(*change.claimed)], text[slice(*change.found)]) == (claimed, found)
-    assert find_change(compared) == change
+    assert find_mismatch(compared) == change
 
 
 def test_the_same_month_in_another_language_is_no_other_name() -> None:
     compared = compare("The fort closed in March 1923.", "Das Fort wurde geschlossen, closed in März 1923.")
-    assert find_changed_name(compared) is None
+    assert find_name_mismatch(compared) is None
     other = compare("The fort closed in March 1923.", "Das Fort wurde geschlossen, closed in Linz 1923.")
-    assert find_changed_name(other) is not None
+    assert find_name_mismatch(other) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.meaning import read_limits
+from modules.llm_platform.domain.citations.compare.meaning import load_support_thresholds
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.source_dtos import Source
 
@@ -225,7 +225,10 @@ def test_cleared_claims_stay_with_the_words() -> None:
 
 def test_the_less_the_words_agree_the_surer_the_model_must_be() -> None:
     for is_english in (True, False):
-        by_rank = [read_limits(verdict, is_english=is_english) for verdict in ("unsupported", "partial", "supported")]
+        by_rank = [
+            load_support_thresholds(verdict, is_english=is_english)
+            for verdict in ("unsupported", "partial", "supported")
+        ]
         assert all(limits.partial < limits.supported for limits in by_rank)
         assert [limits.supported for limits in by_rank] == sorted((one.supported for one in by_rank), reverse=True)
 
@@ -280,3 +283,15 @@ def test_a_sentence_that_shares_few_words_is_not_contradicted_and_not_supported(
     for checked in (by_words, found):
         assert checked.verdict in ("partial", "unsupported")
         assert checked.finding != "contradicts"
+
+
+def test_the_model_reads_a_claim_whose_figures_and_names_are_all_missing() -> None:
+    """The score is 0.0 after rounding, but claim and source have words in common."""
+    text = "The ferry to the island leaves from the northern pier every morning, and the crossing takes two hours."
+    checker = CitationChecker([SOURCE.model_copy(update={"text": text})], "en")
+    checker.check(
+        "Kasimir Holt said that the ferry carried 412 people, 37 cars and 9 lorries past Lindholm on 3 May 2021 [1]."
+    )
+    (claim,) = checker.undecided.list_first(10)
+    assert claim.judgement.score == 0
+    assert not claim.judgement.shares_no_word

@@ -8,7 +8,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.alignment import prepare_source
-from modules.llm_platform.domain.citations.compare.score import Features, compute_probability, read_weights
+from modules.llm_platform.domain.citations.compare.score import Features, compute_probability, load_score_weights
 from modules.llm_platform.domain.citations.compare.verdicts import judge, score_support
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
@@ -42,7 +42,7 @@ def test_any_features_give_a_probability(features: Features) -> None:
 
 def test_the_verdict_follows_from_the_score() -> None:
     """Supported from `supported` on, partial from `partial` on; a changed fact has the score of changed facts at most."""
-    fitted = read_weights()
+    fitted = load_score_weights()
     assert 0 < fitted.refuted < fitted.partial < fitted.supported < 1
     for sentence in ("The bridge has arches", "Anna built a town", "It was sold", "The old bridge was built in 1940"):
         (citation,) = cite(f"{sentence} [1].")

@@ -100,7 +100,7 @@ class TestDoctor:
         console, out, _ = piped_console()
         custom_wiring = replace(wiring(FakePlatform()), has_model=lambda settings: not settings.LLM_PLATFORM_OFFLINE)
         run(["doctor", "--offline"], custom_wiring, console)
-        assert "offline the configured ones cannot be used" in out.getvalue()
+        assert "the configured models cannot be used offline" in out.getvalue()
 
     @pytest.mark.parametrize("as_json", [False, True])
     def test_failed_check_ends_with_its_name(self, as_json: bool) -> None:

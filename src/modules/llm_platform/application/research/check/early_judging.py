@@ -42,7 +42,7 @@ class EarlyJudging:
             for claim in claims
             if claim is not None
             and claim not in self.verdicts
-            and (self._question, claim) not in self._judge_task.cancelled
+            and (self._question, claim) not in self._judge_task.late_claims
         ]
         is_idle = self._task is None or self._task.done()
         if self._waiting and is_idle and self._calls < MAX_EARLY_CALLS and not self.degraded:
@@ -62,7 +62,7 @@ class EarlyJudging:
             await asyncio.wait((self._task,), timeout=share * elapsed)
             if not self._task.done():
                 late = (*self._asked, *self._waiting)
-                self._judge_task.cancelled.update({(self._question, claim): True for claim in late})
+                self._judge_task.late_claims.update({(self._question, claim): True for claim in late})
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -74,8 +74,8 @@ class EarlyJudging:
             self.spent += Spending.of_unfinished_call(is_free=self._judge_task.judge.is_free)
 
     async def _ask(self, claims: Sequence[CitedClaim]) -> None:
-        judgment, degraded = await ask_judge(self._judge_task, claims)
+        judged, degraded = await ask_judge(self._judge_task, claims)
         if not degraded:
-            self.verdicts |= dict(zip(claims, judgment.verdicts, strict=True))
-        self.spent += judgment.spent
-        self.degraded += (*judgment.degraded, *degraded)
+            self.verdicts |= dict(zip(claims, judged.verdicts, strict=True))
+        self.spent += judged.spent
+        self.degraded += (*judged.degraded, *degraded)

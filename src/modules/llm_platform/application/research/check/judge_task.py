@@ -1,6 +1,6 @@
-"""Let a judge verify the citations of an answer after the comparison of words.
+"""Let a judge verify the citations of an answer after the word comparison.
 
-A citation that the judge does not decide keeps the verdict of the words. If the judge fails, a support model may decide it
+A citation that the judge does not decide keeps the lexical verdict. If the judge fails, a support model may decide it
 (`DraftComparison.read_unjudged`).
 """
 
@@ -25,7 +25,7 @@ LATE: Final = "timeout: no time was left for the judge; the citations were check
 UNREADABLE: Final = "llm_provider: the judge returned no verdicts; the citations keep their word verdicts"
 INCOMPLETE: Final = "incomplete: the judge left out {count} of {all} citations; they keep their word verdicts"
 NOTHING_KNOWN: Final[Mapping[CitedClaim, ModelVerdict | None]] = {}
-NO_JUDGMENT: Final = JudgedClaims(verdicts=())
+NOTHING_JUDGED: Final = JudgedClaims(verdicts=())
 
 # Called with the citations of an answer, and with how many of them the judge has yet to verify.
 OnChecked = Callable[[tuple[Citation, ...], int], None]
@@ -37,10 +37,10 @@ class JudgeTask:
 
     - `until` is the deadline, in event loop time.
     - `question` and `language` belong to the answer. The judge also gets the titles of the `sources`.
-    - `doubted_only` is True if the judge gets no citations that the words support.
+    - `doubted_only` is True if the judge gets no citations that the word comparison supports.
     - `max_wait_share` limits how long the reader waits for verdicts after the text is complete, as a share of the time that
       the answer took; None waits until the deadline.
-    - `cancelled` has the questions and claims of calls that were too late. Later answers do not ask about these again.
+    - `late_claims` has the questions and claims of calls that were too late. Later answers do not ask about them.
     """
 
     judge: ICitationJudge
@@ -50,7 +50,7 @@ class JudgeTask:
     sources: Sequence[Source]
     doubted_only: bool = False
     max_wait_share: float | None = None
-    cancelled: MutableMapping[tuple[str, CitedClaim], bool] = field(default_factory=dict)
+    late_claims: MutableMapping[tuple[str, CitedClaim], bool] = field(default_factory=dict)
 
     def select_claims(self, answer: str, citations: Sequence[Citation]) -> dict[int, CitedClaim]:
         """Return the claims to ask the judge about, by the position of their citation."""
@@ -101,19 +101,19 @@ async def judge_citations(
     known = {**await judge_task.judge.recall(judge_task.question, tuple(asked.values())), **known}
     verdicts = {position: known[claim] for position, claim in asked.items() if claim in known}
     positions = [position for position in asked if position not in verdicts and judge_task.max_wait_share is None]
-    judgment = NO_JUDGMENT
+    judged = NOTHING_JUDGED
     degraded: tuple[Degraded, ...] = ()
     if positions:
         on_checked(_apply_verdicts(citations, asked, verdicts), len(positions))
-        judgment, degraded = await ask_judge(judge_task, [asked[position] for position in positions])
-        verdicts |= dict(zip(positions, judgment.verdicts, strict=False))
+        judged, degraded = await ask_judge(judge_task, [asked[position] for position in positions])
+        verdicts |= dict(zip(positions, judged.verdicts, strict=False))
     has_failed = bool(degraded)
     citations = _apply_verdicts(citations, asked, verdicts)
     on_checked(citations, 0)
     if missing := sum(verdict is None for verdict in verdicts.values()):
         reason = UNREADABLE if missing == len(asked) else INCOMPLETE.format(count=missing, all=len(asked))
         degraded = (*degraded, Degraded(component=judge_task.judge.name, reason=reason))
-    return JudgedCitations(citations, judgment.spent, (*judgment.degraded, *degraded), has_failed)
+    return JudgedCitations(citations, judged.spent, (*judged.degraded, *degraded), has_failed)
 
 
 def count_changed(citations: Iterable[Citation]) -> int:
@@ -141,15 +141,15 @@ async def ask_judge(judge_task: JudgeTask, claims: Sequence[CitedClaim]) -> tupl
     """
     name = judge_task.judge.name
     if judge_task.until - asyncio.get_running_loop().time() < MIN_JUDGING_S:
-        return NO_JUDGMENT, (Degraded(component=name, reason=LATE),)
+        return NOTHING_JUDGED, (Degraded(component=name, reason=LATE),)
     try:
         async with deadline_at(judge_task.until):
-            judgment = await judge_task.judge.judge(judge_task.question, claims)
+            judged = await judge_task.judge.judge(judge_task.question, claims)
     except TimeoutError:
         spent = Spending.of_unfinished_call(is_free=judge_task.judge.is_free)
         return JudgedClaims(verdicts=(), spent=spent), (Degraded(component=name, reason=LATE),)
     except AppException as error:
         spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
         return JudgedClaims(verdicts=(), spent=spent), (Degraded.of(name, error),)
-    missing = len(claims) - len(judgment.verdicts)
-    return judgment.model_copy(update={"verdicts": (*judgment.verdicts, *[None] * missing)[: len(claims)]}), ()
+    missing = len(claims) - len(judged.verdicts)
+    return judged.model_copy(update={"verdicts": (*judged.verdicts, *[None] * missing)[: len(claims)]}), ()

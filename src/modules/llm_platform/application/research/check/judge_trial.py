@@ -1,4 +1,4 @@
-"""Compare a judge (a language model) with the comparison of words, on labelled pairs of sentence and source."""
+"""Compare a judge (a language model) with the word comparison, on labelled pairs of sentence and source."""
 
 import json
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class LabelledPair:
 
 @dataclass(frozen=True, slots=True)
 class JudgeTrial:
-    """The verdicts of the words, and the final verdicts with the judge, in the order of the pairs.
+    """The lexical verdicts, and the final verdicts with the judge, in the order of the pairs.
 
     `missing` counts the pairs on which the judge gave no verdict.
     """

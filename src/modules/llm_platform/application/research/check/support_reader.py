@@ -1,4 +1,4 @@
-"""Let a support model decide the claims that the comparison of words leaves undecided.
+"""Let a support model decide the claims that the word comparison leaves undecided.
 
 It reads while the answer is written, and the rest at the end.
 """
@@ -17,8 +17,14 @@ from shared.exceptions import AppException
 
 PAIRS_AT_ONCE = 8  # small batches, so that the first verdicts come early
 MAX_PAIRS = 400  # for one answer, about 5 seconds of one core in English, 10 in other languages
-LATE = "timeout: the support model did not read all sentences; the others keep the verdicts of their words"
-TOO_MANY = f"the support model reads {MAX_PAIRS} sentences of an answer; the others keep the verdicts of their words"
+LATE = (
+    "timeout: the support model did not read all sentences; "
+    "the remaining sentences keep the result of the word comparison"
+)
+TOO_MANY = (
+    f"the support model reads {MAX_PAIRS} sentences of an answer; "
+    "the remaining sentences keep the result of the word comparison"
+)
 
 
 async def score_claims(model: ISupportModel, claims: Sequence[UndecidedClaim]) -> list[list[float]]:
@@ -95,7 +101,7 @@ class SupportReader:
                 self._checker.record_log_odds(claim, log_odds)
 
     def _give_up(self, reason: str) -> None:
-        """Keep the verdicts of the words for all other sentences, and note the reason."""
+        """Keep the lexical verdicts for all other sentences, and note the reason."""
         self._left = 0
         self._checker.undecided.clear()
         if not self.degraded:

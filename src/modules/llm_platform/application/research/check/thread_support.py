@@ -21,7 +21,8 @@ from shared.exceptions import AppException
 MAX_PAIRS: Final = 800  # of one text: 10 seconds of one core in English, 20 in other languages
 MAX_WAIT_S: Final = 10.0  # for a few pairs, after the pairs of other callers
 TOO_MANY: Final = (
-    f"the support model reads {MAX_PAIRS} sentences of a text; the others keep the verdicts of their words"
+    f"the support model reads {MAX_PAIRS} sentences of a text; "
+    "the remaining sentences keep the result of the word comparison"
 )
 
 
@@ -30,7 +31,7 @@ ReadSupport = Callable[[Sequence[UndecidedClaim]], Sequence[Sequence[float]]]
 
 
 def settle_undecided(checker: CitationChecker, read_support: ReadSupport | None) -> bool:
-    """Let the support model decide what the words leave undecided. Return whether a verdict may have changed."""
+    """Let the support model decide what the word comparison leaves undecided. Return whether a verdict may have changed."""
     has_read = False
     while read_support is not None and (claims := checker.undecided.list_first(PAIRS_AT_ONCE)):
         scores = read_support(claims)

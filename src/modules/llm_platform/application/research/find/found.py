@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.check.judge_task import JudgeTask
 from modules.llm_platform.application.research.find.read_pages import SourcesBeingRead
-from modules.llm_platform.application.research.find.search import SearchResults
+from modules.llm_platform.application.research.find.search import NOTHING_SEARCHED, SearchResults
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EMPTY_LEDGER, EvidenceRow, Ledger
@@ -16,7 +16,6 @@ from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 
 NO_SCORES: Mapping[str, float | None] = {}
-NOTHING_SEARCHED = SearchResults((), (), 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +54,9 @@ class Writers:
     - `max_tokens` limits the length of the text.
     - `counts_late_text` is True if a late text of `writer` counts as one call. The budget of a report counts its own calls.
     - `completes_fallback` is True if missing markers are added to a text of `fallback`, as to a text of another writer.
-    - `judge_task` lets a judge verify the citations after the comparison of words; None skips it.
-    - `support_model` decides what the comparison of words leaves in doubt, if there is no judge or the judge fails.
-      Without it, the verdicts of the words stand.
+    - `judge_task` lets a judge verify the citations after the word comparison; None skips it.
+    - `support_model` decides what the word comparison leaves in doubt, if there is no judge or the judge fails.
+      Without it, the lexical verdicts stand.
     """
 
     writer: ISynthesizer

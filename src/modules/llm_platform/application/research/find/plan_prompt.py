@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from modules.llm_platform.application.research.model_output.lists import make_list_request, read_strings
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
 from modules.llm_platform.domain.research.content_words import shares_content_word
-from modules.llm_platform.domain.text.language import get_language_name
+from modules.llm_platform.domain.text.language import get_language_name, get_primary_subtag
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 PLAN_MAX_TOKENS = 1024  # leaves room for reasoning before the list
@@ -44,7 +44,7 @@ def make_sub_questions_request(question: str, language: str, count: int, rejecte
         count=count,
         rejected=REJECTED.format(others=" | ".join(map(one_line, rejected[-MAX_REJECTED:]))) if rejected else "",
         language=get_language_name(language),
-        mark=SUB_QUESTION_MARKS.get(language.partition("-")[0], SUB_QUESTION_MARK),
+        mark=SUB_QUESTION_MARKS.get(get_primary_subtag(language), SUB_QUESTION_MARK),
         question=one_line(question),
     )
     return make_list_request(prompt, PLAN_MAX_TOKENS)

@@ -54,7 +54,7 @@ _NAMES_TIME = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResults:
     """The results of all searches.
 
@@ -64,9 +64,9 @@ class SearchResults:
     - `earlier` are the reused sources of an earlier run. If there are any, one of the answers wraps them.
     """
 
-    answers: tuple[dtos.WebSearchResponse, ...]
-    degraded: tuple[Degraded, ...]
-    searches: int
+    answers: tuple[dtos.WebSearchResponse, ...] = ()
+    degraded: tuple[Degraded, ...] = ()
+    searches: int = 0
     earlier: tuple[Source, ...] = ()
 
     @property
@@ -75,11 +75,14 @@ class SearchResults:
 
     def __add__(self, other: SearchResults) -> SearchResults:
         return SearchResults(
-            self.answers + other.answers,
-            self.degraded + other.degraded,
-            self.searches + other.searches,
-            self.earlier + other.earlier,
+            answers=self.answers + other.answers,
+            degraded=self.degraded + other.degraded,
+            searches=self.searches + other.searches,
+            earlier=self.earlier + other.earlier,
         )
+
+
+NOTHING_SEARCHED = SearchResults()
 
 
 def list_providers(answer: dtos.WebSearchResponse) -> tuple[str, ...]:
@@ -112,7 +115,7 @@ async def run_searches(
     earlier = select_reusable_sources(follow_up, run.language) if follow_up else ()
     if follow_up is None or not earlier:
         return await search()
-    reused = SearchResults((wrap_earlier_sources(earlier),), (), 0, earlier)
+    reused = SearchResults(answers=(wrap_earlier_sources(earlier),), earlier=earlier)
     if run.request.depth == "shallow" and await is_answered(follow_up, earlier, run.language):
         return reused
     return await _report_failure(search(), len(questions)) + reused
@@ -123,7 +126,7 @@ async def _report_failure(found: Awaitable[SearchResults], searches: int) -> Sea
     try:
         return await found
     except AppException as error:
-        return SearchResults((), (Degraded.of("search", error),), searches)
+        return SearchResults(degraded=(Degraded.of("search", error),), searches=searches)
 
 
 async def _search_and_replace(
@@ -143,7 +146,7 @@ async def _search_and_replace(
     try:
         return found + await _search_all(run, replacements, provider, count, reads)
     except AppException as error:
-        return found + SearchResults((), (Degraded.of("search/suggested", error),), len(replacements))
+        return found + SearchResults(degraded=(Degraded.of("search/suggested", error),), searches=len(replacements))
 
 
 async def search_further(
@@ -153,15 +156,15 @@ async def search_further(
 
     A failure does not fail the run. After a refusal, the remaining queries are left out.
     """
-    found = SearchResults((), (), 0)
+    found = NOTHING_SEARCHED
     for start in range(0, len(queries), CONCURRENT_FURTHER):
         asked = queries[start : start + CONCURRENT_FURTHER]
         try:
             found += await _search_all(run, asked, provider, count, None)
         except WebSearchBlockedError as error:
-            return found + SearchResults((), (Degraded.of("search/further", error),), len(asked)), True
+            return found + SearchResults(degraded=(Degraded.of("search/further", error),), searches=len(asked)), True
         except AppException as error:
-            found += SearchResults((), (Degraded.of("search/further", error),), len(asked))
+            found += SearchResults(degraded=(Degraded.of("search/further", error),), searches=len(asked))
     return found, False
 
 
@@ -268,7 +271,7 @@ def _collect(
             degraded.extend(answer.degraded)
     if not answers:
         raise last
-    return SearchResults(tuple(answers), tuple(dict.fromkeys(degraded)), count.requests)
+    return SearchResults(answers=tuple(answers), degraded=tuple(dict.fromkeys(degraded)), searches=count.requests)
 
 
 def select_reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:
@@ -309,7 +312,9 @@ def wrap_earlier_sources(sources: Sequence[Source]) -> dtos.WebSearchResponse:
 
 def wrap_linked_results(items: Sequence[dtos.WebSearchResultItem]) -> SearchResults:
     """Return linked pages as search results. They count no request."""
-    return SearchResults((dtos.WebSearchResponse(query="", results=tuple(items)),) if items else (), (), 0)
+    if not items:
+        return NOTHING_SEARCHED
+    return SearchResults(answers=(dtos.WebSearchResponse(query="", results=tuple(items)),))
 
 
 def fuse_results(answers: Sequence[dtos.WebSearchResponse], limit: int) -> list[dtos.WebSearchResultItem]:

@@ -61,14 +61,14 @@ class Exploration:
     - `ranked` are the results, best first.
     - `answers` are the answers of the providers.
     - `searches` counts the requests to providers.
-    - `fallback_scores` counts the results that the model did not score.
+    - `defaulted` counts the results that the model did not score.
     """
 
     questions: tuple[str, ...]
     ranked: tuple[RankedCandidate, ...]
     answers: tuple[WebSearchResponse, ...]
     searches: int
-    fallback_scores: int
+    defaulted: int
 
 
 class Explorer:
@@ -82,8 +82,8 @@ class Explorer:
         # If the language of the question is unknown, `run.language` is only the language of messages.
         self._query_languages = self._languages if run.detected or run.options.query_languages else ()
         self._source_kinds = select_source_kinds(run.request)
-        self._searches_at_once = asyncio.Semaphore(CONCURRENT_SEARCHES)
-        self._ranks_at_once = asyncio.Semaphore(CONCURRENT_RANKINGS)
+        self._search_slots = asyncio.Semaphore(CONCURRENT_SEARCHES)
+        self._rank_slots = asyncio.Semaphore(CONCURRENT_RANKINGS)
         per_round = len(self._languages) * QUERIES_PER_LANGUAGE * len(self._source_kinds)
         self._expected = ExpectedCalls(run.budget, per_round)
         self._stored: asyncio.Task[Mapping[str, Score]]
@@ -102,11 +102,9 @@ class Explorer:
                 self._stored = self._group.create_task(self._ranker.load_scores())
                 await self._plan()
         except TimeoutError:
-            defaulted = self._state.fallback_scores
-            self._state.score_remaining(self._run.request.query, self._run.language)
-            if self._run.early_finish.is_due:
-                self._state.fallback_scores = defaulted  # the caller asked for an early finish, so no score is missing
-            else:
+            remaining = self._state.score_remaining(self._run.request.query, self._run.language)
+            if not self._run.early_finish.is_due:  # if the caller asked for an early finish, no score is missing
+                self._state.defaulted += remaining
                 self._run.add_degraded(Degraded(component="rank", reason=RANK_TIMEOUT))
         except ExceptionGroup as group:
             raise _find_first_error(group) from group  # callers do not handle exception groups
@@ -118,7 +116,7 @@ class Explorer:
         return self._make_exploration()
 
     @property
-    def searches(self) -> bool:
+    def has_searches(self) -> bool:
         """True if the report searches, and not only reads `urls` of the request."""
         return bool(self._source_kinds)
 
@@ -129,7 +127,7 @@ class Explorer:
         searched for.
         """
         state, run = self._state, self._run
-        defaulted, late, is_refused = state.fallback_scores, state.late, False
+        late, is_refused = state.late, False
         for start in range(0, len(queries), CONCURRENT_FURTHER):
             asked, failed = queries[start : start + CONCURRENT_FURTHER], len(state.failures)
             wanted = [(query, kinds) for query in asked for kinds in self._source_kinds]
@@ -139,8 +137,7 @@ class Explorer:
             if is_refused := any(isinstance(error, WebSearchBlockedError) for error in state.failures[failed:]):
                 break
         self._report_late(state.late - late)
-        state.score_remaining(run.request.query, run.language)
-        state.fallback_scores = defaulted  # these scores do not count: no model was asked for them
+        state.score_remaining(run.request.query, run.language)  # not counted: no model was asked for these scores
         return self._make_exploration(), is_refused
 
     def _report_late(self, count: int) -> None:
@@ -151,10 +148,10 @@ class Explorer:
         state = self._state
         return Exploration(
             questions=tuple(state.questions),
-            ranked=tuple(state.rank(self._run.request.query, self._run.language)),
+            ranked=tuple(state.list_ranked(self._run.request.query, self._run.language)),
             answers=tuple(state.answers),
             searches=state.count.requests,
-            fallback_scores=state.fallback_scores,
+            defaulted=state.defaulted,
         )
 
     # --- plan -------------------------------------------------------------------------------------------------------
@@ -296,7 +293,7 @@ class Explorer:
         run, state = self._run, self._state
         try:
             async with (
-                self._searches_at_once,
+                self._search_slots,
                 deadline_at(run.budget.compute_phase_end("search")),
                 run.early_finish.limit(),
             ):
@@ -323,7 +320,7 @@ class Explorer:
 
     async def _rank(self, addresses: Sequence[str], question: str, query: str) -> None:
         known = await self._stored
-        async with self._ranks_at_once:
+        async with self._rank_slots:
             await self._ranker.rank(addresses, question, query, known)
         self._expected.add_batches(-1)
 

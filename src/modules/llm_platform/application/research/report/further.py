@@ -71,7 +71,7 @@ class OpenQuestionSearch:
     async def extend(self, collected: Collected, page_limit: int) -> Collected:
         """Return everything collected, with at most `page_limit` pages, those with quotes first."""
         run, rounds = self._run, self._rounds
-        if not self._explorer.searches or not rounds.limits.rounds:
+        if not self._explorer.has_searches or not rounds.limits.rounds:
             return collected
         query = run.request.query
         # If the request has a plan, its questions get the rows. The topic above them seldom has an answer of its own.

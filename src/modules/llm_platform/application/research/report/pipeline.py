@@ -69,14 +69,14 @@ class ReportFound(Found):
 
     - `pages` are the pages that were read, and `numbered` the sources with what was cut off.
     - `rounds` has the quotes that disagree and the questions that stayed open.
-    - `unscored` of `scored` results have no score from the model.
+    - `defaulted` of the `result_count` results have no score from the model.
     """
 
     pages: Sequence[ReadPage]
     numbered: ReportSources
     rounds: FurtherRounds
-    unscored: int
-    scored: int
+    defaulted: int
+    result_count: int
 
 
 async def make_report(run: ReportRun) -> FinishedReport:
@@ -131,15 +131,15 @@ def _make_found(run: ReportRun, reader: ReadScheduler, rounds: FurtherRounds, co
         question=run.request.query,
         sources=numbered.sources,
         questions=explored.questions,
-        results=SearchResults(explored.answers, (), explored.searches),
+        results=SearchResults(answers=explored.answers, searches=explored.searches),
         raw=list_raw_results(best, numbered),
         ledger=rounds.ledger,
         evidence=rounds.list_evidence(),
         pages=pages,
         numbered=numbered,
         rounds=rounds,
-        unscored=explored.fallback_scores,
-        scored=len(explored.ranked),
+        defaulted=explored.defaulted,
+        result_count=len(explored.ranked),
     )
 
 
@@ -284,10 +284,10 @@ def _finish(
     run: ReportRun, found: ReportFound, answer: WrittenAnswer | None, summaries: Sequence[Summary]
 ) -> FinishedReport:
     """Return the finished report. Paragraphs below its text say what it lacks."""
-    short = _find_shortfall(run, found, answer)
-    _report_shortfall(run, found, short, summaries)
+    shortfall = _find_shortfall(run, found, answer)
+    _report_shortfall(run, found, shortfall, summaries)
     if answer:
-        message = found.rounds.write_message(run.language, answer.text) + short.write_message(run.language)
+        message = found.rounds.write_message(run.language, answer.text) + shortfall.write_message(run.language)
         answer = _add_message(run, answer, message)
     response = build_response(
         run,
@@ -304,7 +304,7 @@ def _finish(
     )
     report_metadata = {"plan": found.questions, "topic": run.checkpoints.topic.name, "truncated_tokens": cut_tokens}
     response = response.model_copy(update={"metadata": response.metadata.model_copy(update=report_metadata)})
-    is_complete = not short.is_caused_by_limits and _is_text_complete(run, answer)
+    is_complete = not shortfall.is_caused_by_limits and _is_text_complete(run, answer)
     return FinishedReport(
         response, found.sources, is_complete=is_complete, is_storable=is_complete and not found.numbered.documents
     )
@@ -316,9 +316,9 @@ def _add_message(run: ReportRun, answer: WrittenAnswer, message: str) -> Written
     return replace(answer, text=answer.text + message)
 
 
-def _report_shortfall(run: ReportRun, found: ReportFound, short: Shortfall, summaries: Sequence[Summary]) -> None:
+def _report_shortfall(run: ReportRun, found: ReportFound, shortfall: Shortfall, summaries: Sequence[Summary]) -> None:
     """Add what the report lacks to the degradations of the run."""
-    run.add_degraded(*found.numbered.degraded, *short.list_degraded())
+    run.add_degraded(*found.numbered.degraded, *shortfall.list_degraded())
     if cut := sum(summary.cut_tokens > 0 for summary in summaries):
         run.add_degraded(Degraded(component="summarize", reason=CUT_SUMMARIES.format(count=cut)))
     if run.checkpoints.failure:
@@ -337,9 +337,9 @@ def _find_shortfall(run: ReportRun, found: ReportFound, answer: WrittenAnswer | 
     """Return what limits and failures left out. Scores by keywords are a shortfall only if a model should give them."""
     stopped = found.ledger.stopped
     return Shortfall(
-        left_out=run.budget.refused_calls,
-        fallback_scores=found.unscored if "rank" in run.tools.llms else 0,
-        results=found.scored,
+        refused_calls=run.budget.refused_calls,
+        defaulted=found.defaulted if "rank" in run.tools.llms else 0,
+        results=found.result_count,
         late=is_timed_out([*run.degraded, *(answer.degraded if answer else ())]),
         fewer_rounds=stopped in ("budget", "asked") or (stopped == "time" and run.request.max_seconds is not None),
     )

@@ -17,7 +17,12 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.research.content_words import content_words, shares_content_word
 from modules.llm_platform.domain.research.question_selector import QuestionSelector, is_query
-from modules.llm_platform.domain.text.language import detect_language, get_language_name, load_stop_words
+from modules.llm_platform.domain.text.language import (
+    detect_language,
+    get_language_name,
+    get_primary_subtag,
+    load_stop_words,
+)
 from modules.llm_platform.domain.text.tokens import split_words
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
@@ -94,7 +99,7 @@ def choose_query_languages(question_language: str, configured: Sequence[str]) ->
     candidates = configured or (question_language, SECOND_LANGUAGE)
     found: dict[str, str] = {}
     for tag in candidates:
-        found.setdefault(tag.partition("-")[0].lower(), tag)
+        found.setdefault(get_primary_subtag(tag), tag)
     return tuple(found.values())
 
 
@@ -138,7 +143,7 @@ def _make_request(task: QueryTask) -> LLMRequest:
     prompt = PROMPT.format(
         count=task.limit,
         shares=", then ".join(f"{task.per_language} in {get_language_name(tag)}" for tag in task.languages),
-        mark=QUERY_MARKS.get(task.language.partition("-")[0], QUERY_MARK),
+        mark=QUERY_MARKS.get(get_primary_subtag(task.language), QUERY_MARK),
         variety=_VARIETY if task.per_language > 1 else "",
         question=one_line(task.question),
         topic=one_line(task.sub_question),
@@ -168,7 +173,7 @@ def detect_query_language(query: str, languages: Sequence[str]) -> str | None:
     If a query is too short to detect its language, its function words decide among `languages`.
     """
     if found := detect_language(query):
-        return next((tag for tag in languages if tag.partition("-")[0] == found), found)
+        return next((tag for tag in languages if get_primary_subtag(tag) == found), found)
     if len(languages) == 1:
         return languages[0]
     used = set(split_words(query))

@@ -76,13 +76,15 @@ class _Entry:
     queries: tuple[str, ...] = ()
 
 
-async def rank(candidates: Sequence[Candidate], question: str, direction: str, llm: ILLMProvider | None) -> Ranking:
-    """Rank at most BATCH results in one call; `direction` is the sub-question whose search found them."""
+async def rank_results(
+    candidates: Sequence[Candidate], question: str, sub_question: str, llm: ILLMProvider | None
+) -> Ranking:
+    """Rank at most BATCH results in one call; the searches for `sub_question` found them."""
     entries = [
         _Entry(candidate.item.title, candidate.item.text, _get_host(candidate.item.url), candidate.queries)
         for candidate in candidates
     ]
-    return await _rate(entries, question, direction, llm, RANK_SNIPPET_CHARS)
+    return await _rate(entries, question, sub_question, llm, RANK_SNIPPET_CHARS)
 
 
 async def rank_summaries(summaries: Sequence[Summary], question: str, llm: ILLMProvider | None) -> Ranking:
@@ -99,20 +101,20 @@ async def rank_summaries(summaries: Sequence[Summary], question: str, llm: ILLMP
 
 @stage("rank")
 async def _rate(
-    entries: Sequence[_Entry], question: str, direction: str, llm: ILLMProvider | None, max_chars: int
+    entries: Sequence[_Entry], question: str, sub_question: str, llm: ILLMProvider | None, max_chars: int
 ) -> Ranking:
     if not entries:
         return Ranking(())
     if llm is None:
-        return Ranking(_score_by_keywords(entries, question, direction))
+        return Ranking(_score_by_keywords(entries, question, sub_question))
     try:
-        answer = await llm.generate(_make_request(entries, question, direction, max_chars))
+        answer = await llm.generate(_make_request(entries, question, sub_question, max_chars))
     except LLMException as error:
-        return _rank_by_keywords(entries, question, direction, (Degraded.of(f"rank/{llm.name}", error),))
+        return _rank_by_keywords(entries, question, sub_question, (Degraded.of(f"rank/{llm.name}", error),))
     criteria = parse_ranking(answer.content, [entry.title for entry in entries])
     if not any(criteria):
         unreadable = Degraded(component=f"rank/{llm.name}", reason=UNREADABLE)
-        return _rank_by_keywords(entries, question, direction, (*answer.degraded, unreadable))
+        return _rank_by_keywords(entries, question, sub_question, (*answer.degraded, unreadable))
     scores = tuple(
         Score(value=average_criteria(marks), by="model", criteria=marks) if marks else DEFAULT_SCORE
         for marks in criteria
@@ -121,12 +123,12 @@ async def _rate(
 
 
 def _rank_by_keywords(
-    entries: Sequence[_Entry], question: str, direction: str, degraded: tuple[Degraded, ...]
+    entries: Sequence[_Entry], question: str, sub_question: str, degraded: tuple[Degraded, ...]
 ) -> Ranking:
-    return Ranking(_score_by_keywords(entries, question, direction), len(entries), degraded)
+    return Ranking(_score_by_keywords(entries, question, sub_question), len(entries), degraded)
 
 
-def _score_by_keywords(entries: Sequence[_Entry], question: str, direction: str) -> tuple[Score, ...]:
+def _score_by_keywords(entries: Sequence[_Entry], question: str, sub_question: str) -> tuple[Score, ...]:
     """Score by the words of the question. A page that has too few of them may be in another language, so it is also scored by
     the words of the queries that found it.
     """
@@ -134,7 +136,7 @@ def _score_by_keywords(entries: Sequence[_Entry], question: str, direction: str)
     scores: list[Score] = []
     for entry in entries:
         title, text = entry.title, entry.text
-        value = score_by_keywords(question, direction, title, text, language)
+        value = score_by_keywords(question, sub_question, title, text, language)
         if value < MIN_USABLE_SCORE and entry.queries:
             found = max(score_by_keywords(query, query, title, text, language) for query in entry.queries[:MAX_QUERIES])
             value = max(value, round(QUERY_MATCH_SHARE * found, 1))
@@ -142,7 +144,7 @@ def _score_by_keywords(entries: Sequence[_Entry], question: str, direction: str)
     return tuple(scores)
 
 
-def _make_request(entries: Sequence[_Entry], question: str, direction: str, max_chars: int) -> LLMRequest:
+def _make_request(entries: Sequence[_Entry], question: str, sub_question: str, max_chars: int) -> LLMRequest:
     lines: list[str] = []
     for number, entry in enumerate(entries, 1):
         title = one_line(entry.title[: 2 * RANK_TITLE_CHARS])[:RANK_TITLE_CHARS]
@@ -150,8 +152,8 @@ def _make_request(entries: Sequence[_Entry], question: str, direction: str, max_
         lines += [f"{number}. {title}", f"{text} ({entry.note})" if entry.note else text]
     listed = neutralise("\n".join(lines))
     fence = fence_line(question, listed)
-    aim = "" if direction == question else f"Direction: {one_line(direction)}\n"
-    user = f"Question: {one_line(question)}\n{aim}{fence}\n{listed}\n{fence}\nThe rows of all {len(entries)} results:"
+    line = "" if sub_question == question else f"Direction: {one_line(sub_question)}\n"
+    user = f"Question: {one_line(question)}\n{line}{fence}\n{listed}\n{fence}\nThe rows of all {len(entries)} results:"
     messages = (
         ChatMessage(role="system", content=RULES.format(fence=fence)),
         ChatMessage(role="user", content=user),
@@ -185,7 +187,7 @@ class SearchState:
 
     - `count` counts the requests to providers.
     - `late` counts the searches that timed out.
-    - `fallback_scores` counts the results that the model did not score.
+    - `defaulted` counts the results that the model did not score.
     """
 
     questions: list[str] = field(default_factory=list)
@@ -195,27 +197,27 @@ class SearchState:
     answers: list[WebSearchResponse] = field(default_factory=list)
     count: RequestCount = field(default_factory=RequestCount)
     late: int = 0
-    fallback_scores: int = 0
+    defaulted: int = 0
     failures: list[AppException] = field(default_factory=list)
     hits: dict[str, dict[str, _Hit]] = field(default_factory=dict)  # address -> sub-question -> its best hit
 
-    def add_results(self, items: Sequence[WebSearchResultItem], question: str, query: str) -> list[str]:
+    def add_results(self, items: Sequence[WebSearchResultItem], sub_question: str, query: str) -> list[str]:
         """Add search results and return the new addresses. A known result gets the query added to its queries."""
         new: list[str] = []
         for position, item in enumerate(items):
             address = canonical_url(item.url)
             hits = self.hits.setdefault(address, {})
-            if question not in hits or position < hits[question].position:
-                hits[question] = _Hit(position, item)
+            if sub_question not in hits or position < hits[sub_question].position:
+                hits[sub_question] = _Hit(position, item)
             known = self.candidates.get(address)
             if known is None:
-                self.candidates[address] = Candidate(item=item, question=question, queries=(query,))
+                self.candidates[address] = Candidate(item=item, question=sub_question, queries=(query,))
                 new.append(address)
             elif query not in known.queries:
                 self.candidates[address] = known.model_copy(update={"queries": (*known.queries, query)})
         return new
 
-    def rank(self, question: str, language: str) -> list[RankedCandidate]:
+    def list_ranked(self, question: str, language: str) -> list[RankedCandidate]:
         """Return the results that have a score, each for the sub-question it fits best, in the order of their positions.
 
         The order does not depend on which sub-question was answered first.
@@ -227,10 +229,11 @@ class SearchState:
 
     def _make_sort_key(self, address: str) -> tuple[int, int, str]:
         """Return a sort key: position, sub-question in the order of the plan, address."""
-        return (*min((hit.position, self._find_plan_position(aim)) for aim, hit in self.hits[address].items()), address)
+        hits = self.hits[address].items()
+        return (*min((hit.position, self._find_plan_position(sub_question)) for sub_question, hit in hits), address)
 
-    def _find_plan_position(self, question: str) -> int:
-        return self.questions.index(question) if question in self.questions else len(self.questions)
+    def _find_plan_position(self, sub_question: str) -> int:
+        return self.questions.index(sub_question) if sub_question in self.questions else len(self.questions)
 
     def _assign_question(self, address: str, question: str, language: str) -> RankedCandidate:
         candidate, score = self.candidates[address], self.scores[address]
@@ -239,22 +242,23 @@ class SearchState:
         if score.by == "keywords" and len(hits) > 1:
             # An index of documents gives each question the excerpt that fits it, so each is scored with its own.
             values = {
-                aim: score_by_keywords(question, aim, hit.item.title, hit.item.text, language) for aim, hit in hits
+                sub_question: score_by_keywords(question, sub_question, hit.item.title, hit.item.text, language)
+                for sub_question, hit in hits
             }
             best, hit = max(hits, key=lambda found: values[found[0]])
             score = score.model_copy(update={"value": values[best]})
             candidate = candidate.model_copy(update={"item": hit.item})
         return RankedCandidate(candidate=candidate.model_copy(update={"question": best}), score=score)
 
-    def score_remaining(self, question: str, language: str) -> None:
-        """Score the remaining results by keywords."""
+    def score_remaining(self, question: str, language: str) -> int:
+        """Score the results without a score by keywords. Returns how many."""
         rest = [address for address in self.candidates if address not in self.scores]
         for address in rest:
             candidate = self.candidates[address]
             item = candidate.item
             value = score_by_keywords(question, candidate.question, item.title, item.text, language)
             self.scores[address] = Score(value=value, by="keywords")
-        self.fallback_scores += len(rest)
+        return len(rest)
 
 
 class RankScheduler:
@@ -275,20 +279,21 @@ class RankScheduler:
             for key, score in zip(batch.keys, batch.scores, strict=False)
         }
 
-    async def rank(self, addresses: Sequence[str], question: str, query: str, known: Mapping[str, Score]) -> None:
-        """Score each address; `question` is the sub-question whose `query` found them."""
+    async def rank(self, addresses: Sequence[str], sub_question: str, query: str, known: Mapping[str, Score]) -> None:
+        """Score each address; `query`, a query for `sub_question`, found them."""
         run, state = self._run, self._state
         keys = {address: _make_content_key(state.candidates[address]) for address in addresses}
         state.scores |= {address: known[key] for address, key in keys.items() if key in known}
         unscored = [address for address in addresses if address not in state.scores]
         llm = run.get_llm("rank")
         if unscored:
-            ranking = await rank([state.candidates[address] for address in unscored], run.request.query, question, llm)
+            candidates = [state.candidates[address] for address in unscored]
+            ranking = await rank_results(candidates, run.request.query, sub_question, llm)
             state.scores |= dict(zip(unscored, ranking.scores, strict=True))
             if run.record_stage("rank", ranking.degraded) and llm:
                 await self._store(unscored, keys)
         defaulted = sum(state.scores[address].by != "model" for address in addresses) if llm else 0
-        state.fallback_scores += defaulted
+        state.defaulted += defaulted
         run.emit(Ranked(request_id=run.request_id, query=query, kept=self._list_ranked(addresses), defaulted=defaulted))
 
     def _list_ranked(self, addresses: Sequence[str]) -> tuple[RankedResult, ...]:

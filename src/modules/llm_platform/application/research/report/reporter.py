@@ -242,8 +242,11 @@ class Reporter:
         )
         return MadeReport(response, is_stored=report.is_storable)
 
-    def compute_time_limit(self, run: Run) -> float:
-        """Return the time limit of the run, as event loop time."""
+    def compute_deadline(self, run: Run) -> float:
+        """Return the deadline of the whole run, in event loop time.
+
+        `ReportRun.deadline`, set before the writing, is earlier: it leaves time for the fallback and the output.
+        """
         return run.began + self._compute_limit_seconds(run.request)
 
     def _compute_limit_seconds(self, request: ResearchRequest) -> float:

@@ -57,7 +57,7 @@ class ReportTools:
     - `llms` has the model of each stage. Rules take the place of one that is missing.
     - `writer` builds a writer for a model (or None) and a context size in tokens.
     - `judge` builds a citation judge for a model. If it is None, only words are compared.
-    - `support_model` decides what the comparison of words leaves in doubt. If it is None, the words decide.
+    - `support_model` decides what the word comparison leaves in doubt. If it is None, the word comparison decides.
     - `labels` name the provider of "search", "read" and each stage in store keys.
     - `price` returns the cost of a call; None if prices are unknown.
     - `lock` lets one of several processes with the same store make a report.
@@ -153,24 +153,22 @@ class ReportRun(Run):
         return self.checkpoints.make_key(version, self.tools.get_label(stage), **inputs)
 
 
-TIMEOUT_PREFIX = "timeout:"  # begins the reason of a stage that ran out of time
-TIME_LIMIT = "max_seconds"  # named by the reason of a model call that the time limit ended
 LEFT_OUT = "budget: {calls} calls left out"
-FALLBACK_SCORES = "stand_in: {count} of {all} results have no score from the model"
+DEFAULTED = "stand_in: {count} of {all} results have no score from the model"
 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
     """What a report lacks.
 
-    - `left_out` counts the model calls of each stage that the limits refused.
-    - `fallback_scores` of the `results` have no score from the model.
+    - `refused_calls` counts the model calls of each stage that the limits refused.
+    - `defaulted` of the `results` have no score from the model.
     - `late` is True if a stage ran out of time.
     - `fewer_rounds` is True if a limit of the request, or its caller, ended the further rounds.
     """
 
-    left_out: Mapping[LLMStage, int]
-    fallback_scores: int
+    refused_calls: Mapping[LLMStage, int]
+    defaulted: int
     results: int
     late: bool
     fewer_rounds: bool = False
@@ -178,14 +176,15 @@ class Shortfall:
     @property
     def is_caused_by_limits(self) -> bool:
         """True if a run with higher limits would contain more."""
-        return bool(self.left_out) or self.late or self.fewer_rounds
+        return bool(self.refused_calls) or self.late or self.fewer_rounds
 
     def list_degraded(self) -> tuple[Degraded, ...]:
-        left_out = [Degraded(component=stage, reason=LEFT_OUT.format(calls=n)) for stage, n in self.left_out.items()]
-        unscored = Degraded(
-            component="rank", reason=FALLBACK_SCORES.format(count=self.fallback_scores, all=self.results)
-        )
-        return (*left_out, unscored) if self.fallback_scores else tuple(left_out)
+        refused = [
+            Degraded(component=stage, reason=LEFT_OUT.format(calls=calls))
+            for stage, calls in self.refused_calls.items()
+        ]
+        defaulted = Degraded(component="rank", reason=DEFAULTED.format(count=self.defaulted, all=self.results))
+        return (*refused, defaulted) if self.defaulted else tuple(refused)
 
     def write_message(self, language: str) -> str:
         """Return a paragraph to append to the text; empty if no stage ran out of time. `list_degraded` has the details."""
@@ -194,8 +193,4 @@ class Shortfall:
 
 def is_timed_out(degraded: Iterable[Degraded]) -> bool:
     """Return whether a stage ran out of time; the citation judge does not count."""
-    return any(
-        entry.reason.startswith(TIMEOUT_PREFIX) or TIME_LIMIT in entry.reason
-        for entry in degraded
-        if not entry.component.startswith("judge")
-    )
+    return any(entry.is_timeout for entry in degraded if not entry.component.startswith("judge"))

@@ -56,7 +56,7 @@ class DraftComparison:
 
     @property
     def reads_undecided(self) -> bool:
-        """True if the support model decides what the words leave undecided. If there is a judge, the judge does."""
+        """True if the support model decides what the word comparison leaves undecided. If there is a judge, the judge does."""
         return self._support is not None and not self._is_judged
 
     @property
@@ -135,7 +135,7 @@ class DraftComparison:
         return self._support is not None and await self._support.finish(self._run.deadline)
 
     async def _compare(self, text: str, added: Collection[int]) -> CheckedAnswer:
-        """Check the text by its words. Verdicts that the support model has given so far replace verdicts of the words."""
+        """Check the text by the word comparison. Verdicts that the support model has given so far replace lexical verdicts."""
         if self._preparing is None:
             return self.checker.check(text, added)
         await self.update_sources()

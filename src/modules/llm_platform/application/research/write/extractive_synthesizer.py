@@ -11,7 +11,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_ROW_QUOTES, list_evidence_quotes
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.dated_rows import find_dated_entry, leave_out_other_days
-from modules.llm_platform.domain.extractive.described_rows import leave_out_rows
+from modules.llm_platform.domain.extractive.described_rows import drop_rows_of_negated_question
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.named_rows import (
     NamedRows,
@@ -48,7 +48,7 @@ class ExtractiveSynthesizer(ISynthesizer):
     """Quotes sentences of the sources verbatim, each with its marker. Headings and lead-ins are in the requested language.
 
     `encoder` finds the sentences that are close in meaning to the question, and `model` reads whether they answer it, in the
-    languages that it knows. Without these models, or if they take longer than `reading_s` seconds, shared words decide.
+    languages that it knows. Without these models, or if they take longer than `reading_s` seconds, keyword matching decides.
 
     Needs no configuration and does not fail. `instructions` and `context` have no effect, because no text is generated.
     """
@@ -69,7 +69,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         if self._encoder is not None:
             self._encoder.begin_loading(is_english=self._model is not None)
             if self._model is not None:
-                self._model.begin_loading("answer")
+                self._model.begin_loading()
 
     async def synthesize(self, request: SynthesisRequest) -> Synthesis:
         messages = get_messages(request.language)
@@ -121,7 +121,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         if self._encoder is not None:
             result, degraded = await choose_with_models(selection, named, self._encoder, self._model, self._reading_s)
         alike = add_rows_alike(result.selection.chosen, named)
-        chosen = leave_out_rows(selection.question, alike)
+        chosen = drop_rows_of_negated_question(selection.question, alike)
         may_answer = result.may_answer or len(chosen) < len(alike)
         return replace(result, selection=replace(result.selection, chosen=chosen), may_answer=may_answer), degraded
 

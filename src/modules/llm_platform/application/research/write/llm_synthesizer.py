@@ -17,7 +17,7 @@ from modules.llm_platform.application.research.write.passage_choice import (
     PassageChooser,
     choose_rows,
     keep_rows,
-    leave_out_rows,
+    remove_rows_of_other_days,
 )
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
@@ -158,7 +158,7 @@ class LLMSynthesizer(StreamingSynthesizer):
         limit, degraded = self._sources_tokens, NO_FAILURE
         if self._is_small:
             sources = await run_in_thread_if_long(
-                chars, leave_out_rows, request.sources, request.question, request.language
+                chars, remove_rows_of_other_days, request.sources, request.question, request.language
             )
             request = replace(request, sources=sources)
         chosen = keep_rows(rows, request.sources, request.language) if rows is not None else None

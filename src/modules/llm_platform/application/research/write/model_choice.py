@@ -1,8 +1,9 @@
-"""Rerank the sentences of the sources with two small models. If a model fails or is late, the words decide."""
+"""Rerank the sentences of the sources with two small models. If a model fails or is late, keyword matching decides."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.extractive.candidates import Candidate
@@ -34,6 +35,11 @@ from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import READ_LANGUAGES, ISupportModel
 from shared.exceptions import AppException
 
+MODELS_LATE: Final = (
+    "timeout: ranking by meaning took longer than {timeout_s:g} seconds, so keyword ranking was used: "
+    "raise ANSWER_ENCODER_TIMEOUT_S"
+)
+
 
 async def choose_with_models(
     selection: Selection,
@@ -54,10 +60,7 @@ async def choose_with_models(
         async with asyncio.timeout(timeout_s):
             return await reranker.choose(quotable), ()
     except TimeoutError:
-        late = (
-            f"timeout: the models that read by meaning took longer than {timeout_s:g} seconds, so the words decided: "
-            "raise ANSWER_ENCODER_TIMEOUT_S"
-        )
+        late = MODELS_LATE.format(timeout_s=timeout_s)
         return RerankedSelection(selection, []), (Degraded(component=reranker.component, reason=late),)
     except AppException as error:
         return RerankedSelection(selection, []), (Degraded.of(reranker.component, error),)

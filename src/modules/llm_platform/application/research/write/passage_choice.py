@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from modules.llm_platform.application.research.write.model_choice import MODELS_LATE
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.candidates import read_candidates
+from modules.llm_platform.domain.extractive.candidates import match_sources
 from modules.llm_platform.domain.extractive.dated_rows import asks_for_dated_rows, cut_other_days
 from modules.llm_platform.domain.extractive.question import read_question_as_written
 from modules.llm_platform.domain.extractive.rendering import render_rows_to_read
@@ -17,6 +18,7 @@ from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES, ISupportModel
 from modules.llm_platform.domain.retrieval.excerpt import TextPassage, join_passages, rank_passages
 from modules.llm_platform.domain.row_claims.questions import find_answering_rows, may_be_answered_by_rows
+from modules.llm_platform.domain.text.language import get_primary_subtag
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.text.tokens import count_tokens
 from shared.exceptions import AppException
@@ -36,7 +38,7 @@ def choose_rows(sources: Sequence[Source], question: str, language: str) -> Rows
     asked = read_question_as_written(question, language)
     if not may_be_answered_by_rows(asked):
         return None
-    return find_answering_rows(asked, sources, read_candidates(asked, sources))
+    return find_answering_rows(asked, sources, match_sources(asked, sources))
 
 
 def keep_rows(found: RowsFound, sources: Sequence[Source], language: str) -> BudgetedText:
@@ -46,7 +48,7 @@ def keep_rows(found: RowsFound, sources: Sequence[Source], language: str) -> Bud
     return keep_passages(sources, texts, sum(count_tokens(source.text) for source in sources))
 
 
-def leave_out_rows(sources: Sequence[Source], question: str, language: str) -> list[Source]:
+def remove_rows_of_other_days(sources: Sequence[Source], question: str, language: str) -> list[Source]:
     """Return the sources without the table rows of other days than the question asks about.
 
     A small model takes the nearest row for the answer if a table lacks the day.
@@ -78,7 +80,7 @@ class PassageChooser:
         """Load the weights of both models in the background."""
         self._encoder.begin_loading()
         if self._model is not None:
-            self._model.begin_loading("answer")
+            self._model.begin_loading()
 
     async def choose(
         self, sources: Sequence[Source], question: str, language: str
@@ -96,10 +98,7 @@ class PassageChooser:
             async with asyncio.timeout(self._timeout_s):
                 ranked = await self._rank(by_words[:MAX_NEAR], question, language)
         except TimeoutError:
-            late = (
-                f"timeout: the models that read by meaning took longer than {self._timeout_s:g} seconds, so the "
-                "words decided: raise ANSWER_ENCODER_TIMEOUT_S"
-            )
+            late = MODELS_LATE.format(timeout_s=self._timeout_s)
             return None, (Degraded(component=self._encoder.name, reason=late),)
         except AppException as error:
             return None, (Degraded.of(self._encoder.name, error),)
@@ -110,7 +109,7 @@ class PassageChooser:
     async def _rank(self, by_words: Sequence[TextPassage], question: str, language: str) -> list[TextPassage]:
         closeness = await self._encoder.measure_closeness(question, [passage.titled for passage in by_words])
         near = _fuse(by_words, closeness, NEAR_RANKS)
-        primary = language.partition("-")[0].lower()
+        primary = get_primary_subtag(language)
         if self._model is None or primary not in READ_LANGUAGES:
             return near
         read = near[:MAX_READ]

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.alignment import Passage, SourceText
-from modules.llm_platform.domain.citations.compare.changes import shift
+from modules.llm_platform.domain.citations.compare.mismatches import shift
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span

@@ -17,8 +17,8 @@ the opposites. None means that there are no opposites, or that one text has both
 from collections.abc import Callable
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.changes import Change, SpanPair
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, SpanPair
 from modules.llm_platform.domain.citations.compare.number_contrasts import (
     compare_bounds,
     compare_clauses,
@@ -43,7 +43,7 @@ COMPARISONS: Final[tuple[Callable[[Claim, TextFacts], SpanPair | None], ...]] = 
 )
 
 
-def find_contrast(compared: Comparison) -> Change | None:
+def find_contrast(compared: Comparison) -> Mismatch | None:
     """Return the opposite in the best sentence; None if another sentence shares the same words and has no opposite."""
     best, *alike = compared.list_sentences_like_best()
     spans = _compare_with_sentence(compared.claim, compared.read_facts(best))
@@ -52,7 +52,7 @@ def find_contrast(compared: Comparison) -> Change | None:
     if any(_compare_with_sentence(compared.claim, compared.read_facts(sentence)) is None for sentence in alike):
         return None
     claimed, found = spans
-    return Change("negation", claimed, compared.locate(best, found))
+    return Mismatch("negation", claimed, compared.locate(best, found))
 
 
 def _compare_with_sentence(claim: Claim, sentence: TextFacts) -> SpanPair | None:

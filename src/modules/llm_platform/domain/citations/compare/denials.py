@@ -7,8 +7,8 @@ closed".
 from collections.abc import Sequence
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.changes import Change, find_word
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.negation import (
     contradicts_unspaced,
@@ -25,17 +25,17 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 SAME_STATEMENT: Final = 0.9  # a sentence with this share of the claim's content words says the same but for a negation
 
 
-def find_denial(compared: Comparison) -> Change | None:
+def find_denial(compared: Comparison) -> Mismatch | None:
     """Return where one of the best sentences denies the claim, or where the passage has an opposite word."""
     claim, passage = compared.claim, compared.passage_facts
     for sentence in compared.passage.sentences:
         facts = compared.read_facts(sentence)
         if _is_denied(claim, facts):
             claimed, found = _locate_denial(claim, facts)
-            return Change("negation", claimed, compared.locate(sentence, found))
+            return Mismatch("negation", claimed, compared.locate(sentence, found))
     if _has_undenied_opposite(claim, passage):  # in another sentence of the passage
         claimed, found = _locate_denial(claim, passage)
-        return Change("negation", claimed, compared.locate_in_passage(found))
+        return Mismatch("negation", claimed, compared.locate_in_passage(found))
     return None
 
 

@@ -1,31 +1,31 @@
 """Compare the facts of a claim with the passage that fits it best: numbers with units, dates, names, identifiers, denials.
 
-Each rule takes a `Comparison` and returns the `Change` that refutes the claim, or None. `verdicts` turns it into a verdict.
+Each rule takes a `Comparison` and returns the `Mismatch` that refutes the claim, or None. `verdicts` turns it into a verdict.
 """
 
 from modules.llm_platform.domain.citations.compare.bindings import is_act_of_another
-from modules.llm_platform.domain.citations.compare.changed_names import find_changed_name
-from modules.llm_platform.domain.citations.compare.changed_numbers import (
-    count_missing_numbers,
-    find_changed_date,
-    find_changed_number,
-    find_replaced_date,
-)
-from modules.llm_platform.domain.citations.compare.changes import Change
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.contrasts import find_contrast
 from modules.llm_platform.domain.citations.compare.denials import find_denial
+from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
+from modules.llm_platform.domain.citations.compare.name_mismatches import find_name_mismatch
+from modules.llm_platform.domain.citations.compare.number_mismatches import (
+    count_missing_numbers,
+    find_date_mismatch,
+    find_number_mismatch,
+    find_replaced_date,
+)
 
 
-def find_change(compared: Comparison) -> Change | None:
+def find_mismatch(compared: Comparison) -> Mismatch | None:
     """Return the first fact that refutes the claim: a number, unit, date, name, identifier or denial. None without one.
 
     The sentence with the other fact must otherwise say the same.
     """
     return (
-        find_changed_number(compared)
-        or find_changed_date(compared)
-        or find_changed_name(compared)
+        find_number_mismatch(compared)
+        or find_date_mismatch(compared)
+        or find_name_mismatch(compared)
         or find_denial(compared)
         or find_contrast(compared)
         or find_replaced_date(compared)

@@ -1,11 +1,11 @@
-"""Combine the verdict of the words with the result of a support model, which reads the claim and a passage of the source.
+"""Combine the lexical verdict with the result of a support model, which reads the claim and a passage of the source.
 
-Words decide what they can prove: a changed fact, a copy, a number that the source lacks. The model decides whether the source
-says the same in other words. The less the words agree, the more certain the model must be. If the words refute a claim that
-shares only some words with its source, the model may call the claim partial, but not supported.
+The word comparison decides what it can prove: a mismatch, a copy, a number that the source lacks. The model decides whether the
+source says the same in other words. The fewer words agree, the more certain the model must be. If the word comparison refutes a
+claim that shares only some words with its source, the model may call the claim partial, but not supported.
 
-`UndecidedClaims` collects the claims that the words leave to the model. Each `UndecidedClaim` has the passages that the model
-reads, and `decide` turns the log-odds of the model into a new judgement.
+`UndecidedClaims` collects the claims that the word comparison leaves to the model. Each `UndecidedClaim` has the passages that
+the model reads, and `decide` turns the log-odds of the model into a new judgement.
 """
 
 import html
@@ -23,6 +23,7 @@ from modules.llm_platform.domain.citations.read.claims import Claim, read_claim
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.language import get_primary_subtag
 from modules.llm_platform.domain.text.sentences import Span
 
 MAX_PASSAGE_CHARS = 500  # of an English passage that a support model reads, about 100 tokens
@@ -43,10 +44,10 @@ class CheckKey(NamedTuple):
     source: int
 
 
-class Limits(NamedTuple):
-    """The log-odds from which a support model gives each verdict. Each verdict of the words has its own limits.
+class SupportThresholds(NamedTuple):
+    """The log-odds from which a support model gives each verdict. Each lexical verdict has its own thresholds.
 
-    Refuted claims have no limit for `supported`.
+    Refuted claims have none for `supported`.
     """
 
     partial: float
@@ -70,7 +71,7 @@ class PassageToRead(NamedTuple):
 class UndecidedClaim:
     """A claim that a support model may decide, and the passages that it reads. The passage with the highest log-odds counts.
 
-    - `judgement` is the result of the words.
+    - `judgement` is the result of the word comparison.
     - `is_english` is False if the claim or the passages are in another language.
     """
 
@@ -82,7 +83,7 @@ class UndecidedClaim:
 
 
 class UndecidedClaims:
-    """The claims that the words leave to a support model, in the order of the answer.
+    """The claims that the word comparison leaves to a support model, in the order of the answer.
 
     The model reads what `list_first` returns. `CitationChecker.record_log_odds` takes its result.
     """
@@ -90,12 +91,12 @@ class UndecidedClaims:
     def __init__(self, language: str) -> None:
         """Start without claims. `language` is the language of the answer."""
         self._language = language
-        self._primary = language.partition("-")[0].lower()
+        self._primary = get_primary_subtag(language)
         self._open: dict[CheckKey, tuple[Judgement, SourceText]] = {}
         self._settled: set[CheckKey] = set()  # keys that the model has read, or that it cannot read
 
     def add(self, key: CheckKey, judgement: Judgement, source: SourceText) -> None:
-        """Add a claim with the judgement of the words, unless that is final or a support model may not decide.
+        """Add a claim with the lexical judgement, unless that is final or a support model may not decide.
 
         The model must know both languages. If no word is shared, it decides neither table rows nor pairs in English.
         """
@@ -103,17 +104,17 @@ class UndecidedClaims:
             return
         if source.language not in (None, *READ_LANGUAGES):
             return
-        if not (judgement.is_without_words and (key.cells or self._is_english(source))):
+        if not (judgement.shares_no_word and (key.cells or self._is_english(source))):
             self._open[key] = judgement, source
 
     @property
     def has_any(self) -> bool:
         return bool(self._open)
 
-    def list_first(self, limit: int) -> list[UndecidedClaim]:
-        """Return the first claims, up to `limit` passages in total, but at least one claim."""
+    def list_first(self, max_passages: int) -> list[UndecidedClaim]:
+        """Return the first claims whose passages number at most `max_passages` together, but at least one claim."""
         found: list[UndecidedClaim] = []
-        left = limit
+        left = max_passages
         for key in list(self._open):
             if left <= 0:
                 break
@@ -136,7 +137,7 @@ class UndecidedClaims:
         for text, quote in self._find_passages(claim, judgement, source):
             allowed = find_highest_verdict(judgement.verdict, html.unescape(key.claim), source.text[slice(*quote)])
             highest = min(allowed, judgement.highest, key=POSSIBLE_SUPPORT.__getitem__)
-            if judgement.is_without_words and highest != "supported":  # another figure, or a clause that nobody cites
+            if judgement.shares_no_word and highest != "supported":  # another figure, or a clause that nobody cites
                 continue
             passages.append(PassageToRead(html.unescape(text), quote, highest))
         return UndecidedClaim(key, claim.text, tuple(passages), judgement, is_english) if passages else None
@@ -170,19 +171,21 @@ class UndecidedClaims:
         self._settled = {key for key in self._settled if key.source != number}
 
     def clear(self) -> None:
-        """Remove all claims, so that they keep the verdicts of the words."""
+        """Remove all claims, so that they keep the lexical verdicts."""
         self._open.clear()
 
 
 @cache
-def read_limits(kind: Verdict | Literal["refuted", "without words"], *, is_english: bool = True) -> Limits:
-    """Return the limits for a verdict of the words, for refuted claims, or for claims that share no word with their source.
+def load_support_thresholds(
+    kind: Verdict | Literal["refuted", "without words"], *, is_english: bool = True
+) -> SupportThresholds:
+    """Return the thresholds for a lexical verdict, for refuted claims, or for claims that share no word with their source.
 
-    `scripts/support_model/combine.py` fits the limits of English in `support_limits.json`, and `languages.py` measures the
-    limits of other languages.
+    They are in `support_limits.json`. `scripts/support_model/combine.py` measures those of English, and `languages.py` those
+    of other languages.
     """
-    limits = load_data("support_limits")["english" if is_english else "other languages"]
-    return Limits(**limits[kind])
+    stored = load_data("support_limits")["english" if is_english else "other languages"]
+    return SupportThresholds(**stored[kind])
 
 
 def decide(undecided: UndecidedClaim, log_odds: Sequence[float]) -> Judgement:
@@ -194,15 +197,15 @@ def decide(undecided: UndecidedClaim, log_odds: Sequence[float]) -> Judgement:
     to read.
     """
     highest, best = max(zip(log_odds, undecided.passages, strict=True), key=itemgetter(0))
-    judgement, has_no_words = undecided.judgement, undecided.judgement.is_without_words
-    kind = "without words" if has_no_words else "refuted" if judgement.is_refuted else judgement.verdict
-    limits = read_limits(kind, is_english=undecided.is_english)
-    if has_no_words and highest < limits.partial:
+    judgement, shares_no_word = undecided.judgement, undecided.judgement.shares_no_word
+    kind = "without words" if shares_no_word else "refuted" if judgement.is_refuted else judgement.verdict
+    thresholds = load_support_thresholds(kind, is_english=undecided.is_english)
+    if shares_no_word and highest < thresholds.partial:
         return judgement
     verdict: Verdict = "unsupported"
-    if highest >= limits.partial:
-        verdict = "supported" if highest >= limits.supported else "partial"
+    if highest >= thresholds.partial:
+        verdict = "supported" if highest >= thresholds.supported else "partial"
     decided = min(verdict, best.highest, key=POSSIBLE_SUPPORT.__getitem__)
     if judgement.is_refuted and decided != "unsupported":
-        judgement = replace(judgement, is_refuted=False, change=None)
+        judgement = replace(judgement, is_refuted=False, mismatch=None)
     return replace(judgement, quote=best.quote, verdict=decided, word_verdict=undecided.judgement.verdict)

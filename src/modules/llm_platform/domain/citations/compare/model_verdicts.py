@@ -1,6 +1,6 @@
 """Limit what the verdict of a language model may change in a citation that was checked by words.
 
-A model reads untrusted text and may follow instructions in it. It may lower any verdict, but not raise one past a changed
+A model reads untrusted text and may follow instructions in it. It may lower any verdict, but not raise one past a mismatched
 number or identifier: such a sentence is at best partial.
 """
 
@@ -67,8 +67,8 @@ def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -
 def find_highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdict:
     """Return the highest verdict that a model may give to a claim.
 
-    It is `supported` if the words support the claim, or if the claim has no figures, dates and identifiers. Otherwise it depends
-    on the verdict of the words:
+    It is `supported` if the word comparison supports the claim, or if the claim has no figures, dates and identifiers. Otherwise
+    it depends on the lexical verdict:
 
     - `partial` or `unchecked`: `supported` if the quote has all figures, dates and identifiers of the claim, else `partial`.
     - `unsupported`: `supported` if the quote has exactly the same figures, dates and identifiers in the same order, because then

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.compare.changes import SpanPair, find_number, find_word
+from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_number, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
 from modules.llm_platform.domain.text.numbers import NumberValues, find_number_words, load_number_words, read_value

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.changes import Change, find_words
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, find_words
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import is_unspaced, list_unspaced_function_signs
 from modules.llm_platform.domain.text.numbers import PERCENT, is_same_number
@@ -29,14 +29,14 @@ MIN_REPLACING_CHARS, MAX_REPLACING_CHARS = 2, 4
 Replaced = tuple[list[str], list[str]]  # content words of the claim, and the words of the source that they replace
 
 
-def find_replacement(compared: Comparison) -> Change | None:
+def find_replacement(compared: Comparison) -> Mismatch | None:
     """Return the first replaced words of a claim that otherwise copies a sentence; None if it is not such a copy."""
     for sentence in compared.passage.sentences:
         facts = compared.read_facts(sentence)
         if pairs := find_replaced_words(compared.claim, facts):
             mine, theirs = pairs[0]
             found = compared.locate(sentence, find_words(facts.text, theirs))
-            return Change("other", find_words(compared.claim.text, mine), found)
+            return Mismatch("other", find_words(compared.claim.text, mine), found)
     return None
 
 

@@ -8,9 +8,9 @@ from functools import cache
 from math import exp, log1p
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.compare.changed_names import count_missing_names
-from modules.llm_platform.domain.citations.compare.changed_numbers import count_missing_numbers
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.name_mismatches import count_missing_names
+from modules.llm_platform.domain.citations.compare.number_mismatches import count_missing_numbers
 from modules.llm_platform.domain.citations.compare.replaced_words import is_word_replaced
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.text.data_files import load_data
@@ -45,7 +45,7 @@ class Weights(NamedTuple):
 
 
 @cache
-def read_weights() -> Weights:
+def load_score_weights() -> Weights:
     data = load_data("citation_weights")
     return Weights(data["bias"], Features(**data["features"]), data["partial"], data["supported"], data["refuted"])
 
@@ -65,7 +65,7 @@ def compute_features(compared: Comparison) -> Features:
 
 def compute_probability(features: Sequence[float]) -> float:
     """Return the probability that a sentence with these features is supported, 0 to 1."""
-    fitted = read_weights()
+    fitted = load_score_weights()
     return 1 / (
         1 + exp(-fitted.bias - sum(weight * value for weight, value in zip(fitted.features, features, strict=True)))
     )

@@ -5,10 +5,10 @@ the passage that fits best, `facts` compares the facts of both, and `score` comp
 the claim. One wrong number, unit, name, identifier, date or negation refutes a claim, even if everything else agrees. If the
 source lacks a number of the claim, or gives its act to another subject, the claim is partial at best.
 
-A change refutes a claim only if the source has most of its other words. "A guest of two nights pays nothing" is not refuted by
+A mismatch refutes a claim only if the source has most of its other words. "A guest of two nights pays nothing" is not refuted by
 "Guests may stay three nights; after that they pay £4": such a claim is partial at best. If the source has most of the words but
 not nearly all, the claim is refuted, and a support model that reads both may still call it partial (`is_weakly_refuted`). Between
-two languages, a change without these words is no contradiction, but no model may support the claim.
+two languages, a mismatch without these words is no contradiction, but no model may support the claim.
 
 The cells decide a claim about the rows of a table, such as "Ines is older than Ben" (`row_claims.judgement`). If it is uncertain
 what the cells say, shared words neither support nor refute the claim.
@@ -21,18 +21,22 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.alignment import Passage, SourceText
-from modules.llm_platform.domain.citations.compare.changes import Change
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
-from modules.llm_platform.domain.citations.compare.facts import find_change, is_partial_at_best
+from modules.llm_platform.domain.citations.compare.facts import find_mismatch, is_partial_at_best
+from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
 from modules.llm_platform.domain.citations.compare.replaced_words import find_replacement
-from modules.llm_platform.domain.citations.compare.score import compute_features, compute_probability, read_weights
+from modules.llm_platform.domain.citations.compare.score import (
+    compute_features,
+    compute_probability,
+    load_score_weights,
+)
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.citations.read.words import is_unspaced
 from modules.llm_platform.domain.dtos.citation_dtos import DifferenceKind, Verdict
 from modules.llm_platform.domain.row_claims.claim import RowClaim, RowFinding
 from modules.llm_platform.domain.row_claims.judgement import judge_rows
 from modules.llm_platform.domain.row_claims.source_tables import SourceTable
-from modules.llm_platform.domain.text.language import detect_language
+from modules.llm_platform.domain.text.language import detect_language, get_primary_subtag
 from modules.llm_platform.domain.text.negation import is_denied_at
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import normalize
@@ -60,15 +64,15 @@ class Judgement:
 
     - `score` is the probability that the source supports the sentence, 0 to 1.
     - `quote` is the span of the passage in the source, (0, 0) if none fits.
-    - `is_refuted` is True if a fact of the sentence was changed.
+    - `is_refuted` is True if the source contradicts a fact of the sentence.
     - `is_weakly_refuted` is True if the source lacks so many other words of a refuted sentence that both may say the same. A
       support model may then call the sentence partial.
     - `is_verbatim` is True if the source has the sentence word for word, or each cell of a table row.
     - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
-    - `highest` is the highest verdict that a support model may give. The model cannot overrule the words about numbers, or about
-      who did something.
+    - `highest` is the highest verdict that a support model may give. It cannot overrule the word comparison about numbers, or
+      about who did something.
     - `is_computed` is True if the cells of a table decided.
-    - `word_verdict` is the verdict of the words if a support model gave `verdict`, else None.
+    - `word_verdict` is the lexical verdict if a support model gave `verdict`, else None.
     """
 
     verdict: Verdict
@@ -77,7 +81,7 @@ class Judgement:
     is_refuted: bool = False
     is_verbatim: bool = False
     cells: tuple[Judgement, ...] = ()
-    change: Change | None = None  # the difference to show to a reader
+    mismatch: Mismatch | None = None  # the difference to show to a reader
     highest: Verdict = "supported"
     word_verdict: Verdict | None = None
     is_computed: bool = False
@@ -85,7 +89,7 @@ class Judgement:
 
     @property
     def is_final(self) -> bool:
-        """True if a support model has nothing to decide: a copy, a changed fact, cells, two languages, a verdict of a model."""
+        """True if a support model has nothing to decide: a copy, a mismatch, cells, two languages, a verdict of a model."""
         return (
             self.verdict == "unchecked"
             or self.is_verbatim
@@ -97,9 +101,9 @@ class Judgement:
         )
 
     @property
-    def is_without_words(self) -> bool:
-        """True if claim and source have no word in common, so that the words say nothing."""
-        return self.score <= 0
+    def shares_no_word(self) -> bool:
+        """True if claim and source have no word in common, so that the word comparison says nothing."""
+        return self.quote == (0, 0)  # no passage was found
 
 
 def is_verbatim(claim: Claim, source: SourceText) -> bool:
@@ -143,7 +147,7 @@ def judge(claim: Claim, source: SourceText, language: str, cells: Sequence[tuple
     judged = tuple(_judge_cell(*cell, source, language) for cell in cells)
     weakest = min(judged, key=_get_rank)
     is_copied = all(cell.is_verbatim for cell in judged)
-    return replace(weakest, quote=judgement.quote, cells=judged, change=None, is_verbatim=is_copied)
+    return replace(weakest, quote=judgement.quote, cells=judged, mismatch=None, is_verbatim=is_copied)
 
 
 def judge_clauses(
@@ -164,11 +168,11 @@ def judge_clauses(
 def _extend_to_sentence(clause: Judgement, *, is_all_cited: bool) -> Judgement:
     """Turn the judgement on a clause into a judgement on its sentence.
 
-    The change is dropped, because its offsets count from the beginning of the clause.
+    The mismatch is dropped, because its offsets count from the beginning of the clause.
     """
     if clause.verdict == "supported" and not is_all_cited:
-        clause = replace(clause, verdict="partial", score=round(min(clause.score, read_weights().supported), 2))
-    return replace(clause, change=None, is_verbatim=False)
+        clause = replace(clause, verdict="partial", score=round(min(clause.score, load_score_weights().supported), 2))
+    return replace(clause, mismatch=None, is_verbatim=False)
 
 
 def _get_rank(judgement: Judgement) -> int:
@@ -216,38 +220,38 @@ def _judge_claim(claim: Claim, source: SourceText, language: str, *, min_score: 
 def _judge_by_facts(
     claim: Claim, source: SourceText, passage: Passage, language: str, *, min_score: float
 ) -> Judgement:
-    compared, limits = Comparison(claim, source, passage), read_weights()
+    compared, limits = Comparison(claim, source, passage), load_score_weights()
     features = compute_features(compared)
     score = compute_probability(features)
     if round(score, 2) < min_score:
         return Judgement("unsupported", 0.0)
-    change = find_change(compared)
-    is_partial = change is not None or is_partial_at_best(compared)
+    mismatch = find_mismatch(compared)
+    is_partial = mismatch is not None or is_partial_at_best(compared)
     if score >= limits.supported and not is_partial:
         return Judgement("supported", round(score, 2), passage.span)
-    unchanged = 0.0 if change is None else _measure_unchanged_share(claim, source, change)
-    is_foreign = change is not None and unchanged < MIN_CERTAIN_SHARE and _differ_in_language(claim, source, language)
+    unchanged = 0.0 if mismatch is None else _measure_unchanged_share(claim, source, mismatch)
+    is_foreign = mismatch is not None and unchanged < MIN_CERTAIN_SHARE and _differ_in_language(claim, source, language)
     is_refuted = unchanged >= MIN_REFUTED_SHARE
     is_unsupported = is_refuted or is_foreign or score < limits.partial
     highest_score = limits.refuted if is_unsupported else limits.supported
-    replacement = find_replacement(compared) if features.replaced and not change else None
+    replacement = find_replacement(compared) if features.replaced and not mismatch else None
     return Judgement(
         "unsupported" if is_unsupported else "partial",
         round(min(score, highest_score), 2),
         passage.span,
         is_refuted=is_refuted,
         is_weakly_refuted=is_refuted and unchanged < MIN_CERTAIN_SHARE and not is_foreign,
-        change=change if is_refuted else replacement,
+        mismatch=mismatch if is_refuted else replacement,
         highest="unsupported" if is_foreign else "partial" if is_partial else "supported",
     )
 
 
-def _measure_unchanged_share(claim: Claim, source: SourceText, change: Change) -> float:
+def _measure_unchanged_share(claim: Claim, source: SourceText, mismatch: Mismatch) -> float:
     """Return the share of the claim's other words that the source has, by weight; 1 if there are no other words.
 
-    A change without a position of its own spans the whole claim. In this case, all words count.
+    A mismatch without a position of its own spans the whole claim. In this case, all words count.
     """
-    first, last = change.claimed if change.claimed != (0, len(claim.text)) else (0, 0)
+    first, last = mismatch.claimed if mismatch.claimed != (0, len(claim.text)) else (0, 0)
     words = zip(claim.words, claim.offsets, strict=True)
     unchanged = [word for word, start in words if word.is_content and not first <= start < last]
     return source.measure_known_share(unchanged) if unchanged else 1.0
@@ -258,14 +262,16 @@ def _judge_by_rows(claim: RowClaim, finding: RowFinding, source: SourceText) -> 
     if finding.is_true:
         return Judgement("supported", COMPUTED_SCORE, quote, is_computed=True)
     if finding.is_true is None:
-        return Judgement("partial", round(read_weights().supported, 2), quote, is_computed=True, highest="partial")
-    change = None
+        return Judgement(
+            "partial", round(load_score_weights().supported, 2), quote, is_computed=True, highest="partial"
+        )
+    mismatch = None
     if finding.claimed is not None and finding.column is not None:
         index, column = finding.row_indices[-1], finding.column
         is_name = any(row.column == column for row in claim.mentions)
         kind: DifferenceKind = "name" if is_name else "date" if column in claim.table.dates else "number"
-        change = Change(kind, finding.claimed, claim.source.find_cell(source.text, index, column))
-    return Judgement("unsupported", 0.0, quote, is_refuted=True, is_computed=True, change=change)
+        mismatch = Mismatch(kind, finding.claimed, claim.source.find_cell(source.text, index, column))
+    return Judgement("unsupported", 0.0, quote, is_refuted=True, is_computed=True, mismatch=mismatch)
 
 
 def _quote_rows(table: SourceTable, indices: Sequence[int]) -> Span:
@@ -276,10 +282,10 @@ def _quote_rows(table: SourceTable, indices: Sequence[int]) -> Span:
 
 
 def _limit_to_partial(judgement: Judgement) -> Judgement:
-    """Limit the judgement of the words on a claim that compares rows, because words cannot tell whether it is true."""
+    """Limit the lexical judgement on a claim that compares rows, because words cannot tell whether it is true."""
     verdict = min(judgement.verdict, "partial", key=POSSIBLE_SUPPORT.__getitem__)
-    score = round(min(judgement.score, read_weights().supported), 2)
-    return replace(judgement, verdict=verdict, score=score, is_refuted=False, change=None, highest="partial")
+    score = round(min(judgement.score, load_score_weights().supported), 2)
+    return replace(judgement, verdict=verdict, score=score, is_refuted=False, mismatch=None, highest="partial")
 
 
 def _leave_foreign_claim_unchecked(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
@@ -294,7 +300,7 @@ def _leave_foreign_claim_unchecked(claim: Claim, source: SourceText, language: s
 
 def _differ_in_language(claim: Claim, source: SourceText, language: str) -> bool:
     """Return whether claim and source are in different languages. `language` is the language of the answer."""
-    primary = language.partition("-")[0].lower()
+    primary = get_primary_subtag(language)
     return source.language not in (None, primary) and detect_language(claim.text) == primary
 
 

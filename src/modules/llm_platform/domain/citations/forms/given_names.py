@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final
+
+from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 
 MIN_TITLE_CHARS: Final = 3
 MAX_TITLE_CHARS: Final = 200
@@ -21,21 +23,10 @@ _NUMBER: Final = re.compile(r"\d+")
 _ENDS: Final = re.compile(r"[ ]*(?:[.,;:!?)|]|\Z)")
 
 
-class _Given(Protocol):
-    @property
-    def index(self) -> int: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def is_numbered(self) -> bool: ...
-
-
 class GivenNames:
     """The numbers and titles of the sources that have a text of the caller."""
 
-    def __init__(self, given: Iterable[_Given]) -> None:
+    def __init__(self, given: Iterable[GivenSource]) -> None:
         sources = [source for source in given if source.text]
         self._numbers = {source.index for source in sources if source.is_numbered}
         titles = {source.title.strip().casefold(): source.index for source in reversed(sources)}

@@ -43,7 +43,7 @@ class NumberedSources:
             )
             self._add(source.index, named)
             if source.title:
-                self.name(source.title, source.index)
+                self.add_name(source.title, source.index)
         self._add_entries(entries)
         for source in given:
             number = source.index if source.index in self._by_number else self.find_named(source.title) or source.index
@@ -112,7 +112,7 @@ class NumberedSources:
     def _add_names(self, entry: ListedSource, number: int) -> None:
         """Let later citations find the entry by its label and its author."""
         if entry.label:
-            self._by_name.setdefault(entry.label.casefold(), number)
+            self.add_name(entry.label, number)
         if (found := BibliographyEntry.of(number, entry.text)) is not None:
             self.bibliography.add(found)
 
@@ -155,7 +155,7 @@ class NumberedSources:
         self._add(wanted, NamedSource(wanted, url, title))
         return wanted
 
-    def name(self, name: str, number: int) -> None:
+    def add_name(self, name: str, number: int) -> None:
         self._by_name.setdefault(name.casefold(), number)
 
     def list_all(self) -> tuple[NamedSource, ...]:

@@ -5,7 +5,7 @@ import string
 
 from modules.llm_platform.domain.markdown.markers import LINK_TARGET
 
-MARKS = re.compile(r"[ ]?\[\d{1,9}\]")
+SPACED_MARKER = re.compile(r"[ ]?\[\d{1,9}\]")
 EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # group 1 is code, whose signs are not emphasis: `_name`
 MARKUP_BEFORE = re.compile(
     r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|>[ \t]*)*(?:\[[ xX]\][ \t]+)?"

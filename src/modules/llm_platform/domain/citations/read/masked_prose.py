@@ -2,7 +2,7 @@
 
 import re
 
-from modules.llm_platform.domain.citations.read.markup import DELIMITERS, MARKS, MARKUP_BEFORE
+from modules.llm_platform.domain.citations.read.markup import DELIMITERS, MARKUP_BEFORE, SPACED_MARKER
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, Line, expand_tabs
 from modules.llm_platform.domain.markdown.markers import LINE, LINK_TARGET, mask_code_spans, render_markers
 
@@ -48,7 +48,7 @@ def _mask_line(line: str, at: int, read: Line) -> tuple[str, list[Marker]]:
             text = LINK_TARGET.sub(lambda target: "x" * len(target[0]), text)
         markers = [(at + before + start, at + before + end, number) for start, end, number in render_markers(text)]
         text = _SUBJECT.sub(lambda subject: subject[0].replace(subject[1], "X" * len(subject[1])), text)
-        text = MARKS.sub(lambda mark: " " * len(mark[0]), text)
+        text = SPACED_MARKER.sub(lambda mark: " " * len(mark[0]), text)
     new_block = is_row or read.starts_container or not before
     lead = "\n" * before if new_block and before else " " * before
     return lead + text, markers

@@ -2,7 +2,7 @@
 
 `read_answer` replaces everything but prose with spaces, splits the rest into sentences, and assigns the markers to them. A marker
 cites the sentence that it is in or directly after. A marker below a paragraph, a list or the whole answer (on a line of its
-own, or as `Sources: [1]`) belongs to all of it; see `SharedMarkers`. The checker then reads each sentence as a `Claim`.
+own, or as `Sources: [1]`) belongs to all of it; see `TrailingMarkers`. The checker then reads each sentence as a `Claim`.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from modules.llm_platform.domain.citations.read.markup import MARKS, strip_markup, strip_tail
+from modules.llm_platform.domain.citations.read.markup import SPACED_MARKER, strip_markup, strip_tail
 from modules.llm_platform.domain.citations.read.masked_prose import Marker, mask_all_but_prose
 from modules.llm_platform.domain.citations.read.table_cells import TableCell, TableReader
 from modules.llm_platform.domain.markdown.blocks import BlockTracker
@@ -70,7 +70,7 @@ class AnswerSentence:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedMarkers:
+class TrailingMarkers:
     """Markers that follow several sentences, and may cite any of them.
 
     - `sentences` are the positions of these sentences.
@@ -93,7 +93,7 @@ class AnswerText:
     """
 
     sentences: list[AnswerSentence] = field(default_factory=list)
-    trailing: list[SharedMarkers] = field(default_factory=list)
+    trailing: list[TrailingMarkers] = field(default_factory=list)
     labels: set[int] = field(default_factory=set)
 
 
@@ -201,7 +201,7 @@ class _MarkerAssigner:
         last = len(self._text.sentences)
         if numbers and last:
             first = max(0 if of_all else self._group_first, last - MAX_TRAILED_SENTENCES)
-            self._text.trailing.append(SharedMarkers(range(first, last), numbers, is_on_own_line=True))
+            self._text.trailing.append(TrailingMarkers(range(first, last), numbers, is_on_own_line=True))
 
     def _add_ends_of_paragraphs(self) -> None:
         """Let the markers of the last sentence of each paragraph cite its other sentences too."""
@@ -209,7 +209,7 @@ class _MarkerAssigner:
         for first, end in pairwise([*self._firsts, len(sentences)]):
             if end - first > 1 and (numbers := sentences[end - 1].cited_by_author):
                 first = max(first, end - MAX_TRAILED_SENTENCES)
-                self._text.trailing.append(SharedMarkers(range(first, end - 1), numbers, is_on_own_line=False))
+                self._text.trailing.append(TrailingMarkers(range(first, end - 1), numbers, is_on_own_line=False))
 
 
 def _make_sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collection[int]) -> AnswerSentence:
@@ -220,7 +220,7 @@ def _make_sentence(answer: str, span: Span, markers: Sequence[Marker], added: Co
     by_platform = frozenset(cited) - by_author if added else frozenset()
     text = answer[start:end]
     text = strip_tail(text).rstrip() if cited else text.rstrip()
-    claim = strip_markup(MARKS.sub("", text) if cited else text)
+    claim = strip_markup(SPACED_MARKER.sub("", text) if cited else text)
     clauses = (
         _split_clauses(answer, start, start + len(text), markers)
         if markers and markers[0][0] < start + len(text)

@@ -8,7 +8,13 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
-from modules.llm_platform.domain.citations.read.markup import DELIMITERS, MARKS, MARKUP_BEFORE, strip_markup, strip_tail
+from modules.llm_platform.domain.citations.read.markup import (
+    DELIMITERS,
+    MARKUP_BEFORE,
+    SPACED_MARKER,
+    strip_markup,
+    strip_tail,
+)
 from modules.llm_platform.domain.markdown.markers import LINE, render_markers
 from modules.llm_platform.domain.text.sentences import Span
 
@@ -95,4 +101,4 @@ def _read_cells(answer: str, start: int, end: int, headers: Sequence[str]) -> tu
 
 
 def _read_cell_text(row: str, position: Span) -> str:
-    return strip_markup(MARKS.sub("", row[slice(*position)])).replace("\\|", "|")
+    return strip_markup(SPACED_MARKER.sub("", row[slice(*position)])).replace("\\|", "|")

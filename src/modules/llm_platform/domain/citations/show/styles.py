@@ -64,7 +64,7 @@ def read_date_parts(published: str | None) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class CitedPage:
+class Reference:
     """A source as the styles cite it. `site` is its host, empty for a document."""
 
     index: int
@@ -88,8 +88,8 @@ def render_citations(response: ResearchResponse, style: CitationStyle) -> str:
     """Return the text of an answer with its citations in a style, and the list of the sources that it cites."""
     text, references = response.synthesis, render_reference_list(response, style)
     if style != "numbered":
-        labels = _make_labels(list_cited_pages(response), _STYLES[style].label)
-        page_at, page_format = _make_page_finder(response.citations), _STYLES[style].page
+        labels = _make_labels(list_references(response), _STYLES[style].label)
+        page_at, page_format = _make_page_finder(response.citations), _STYLES[style].page_format
 
         def render_marker(numbers: Sequence[int], position: int) -> str:
             found: dict[str, None] = {}
@@ -104,7 +104,7 @@ def render_citations(response: ResearchResponse, style: CitationStyle) -> str:
 
 def render_reference_list(response: ResearchResponse, style: CitationStyle) -> str:
     """Return the list of the sources that the text cites, as a section: by number, or by title; empty without sources."""
-    pages = list_cited_pages(response)
+    pages = list_references(response)
     if not pages:
         return ""
     if style != "numbered":
@@ -113,12 +113,12 @@ def render_reference_list(response: ResearchResponse, style: CitationStyle) -> s
     return f"## {HEADINGS[style]}\n\n{entries}\n"
 
 
-def list_cited_pages(response: ResearchResponse) -> list[CitedPage]:
+def list_references(response: ResearchResponse) -> list[Reference]:
     """Return the sources that the text cites, by number."""
     published = {raw.url: raw.published for raw in response.raw_results or ()}
     pages = list_cited_pdf_pages(response.citations)
     return [
-        CitedPage(
+        Reference(
             source.index,
             " ".join(source.title.split()) or get_host(source.url) or source.url,
             get_host(source.url).removeprefix("www."),
@@ -144,7 +144,7 @@ def _make_page_finder(citations: Iterable[Citation]) -> Callable[[int, int], int
     return find
 
 
-def _make_labels(pages: Sequence[CitedPage], label: Callable[[str, CitedPage], str]) -> dict[int, str]:
+def _make_labels(pages: Sequence[Reference], label: Callable[[str, Reference], str]) -> dict[int, str]:
     """Return the label of each source in the text: its short title, or as many words as make it unique."""
     named: dict[int, str] = {}
     for name in (_shorten_title, _get_title, _add_site):
@@ -154,15 +154,15 @@ def _make_labels(pages: Sequence[CitedPage], label: Callable[[str, CitedPage], s
     return named
 
 
-def _shorten_title(page: CitedPage) -> str:
+def _shorten_title(page: Reference) -> str:
     return " ".join(page.title.split()[:SHORT_TITLE_WORDS]).rstrip(".,:;—–-")
 
 
-def _get_title(page: CitedPage) -> str:
+def _get_title(page: Reference) -> str:
     return page.title
 
 
-def _add_site(page: CitedPage) -> str:
+def _add_site(page: Reference) -> str:
     return f"{page.title}, {page.site or page.url}"
 
 
@@ -175,7 +175,7 @@ def _join_parts(*parts: str) -> str:
     return " ".join(filter(None, parts))
 
 
-def _write_numbered_entry(page: CitedPage) -> str:
+def _write_numbered_entry(page: Reference) -> str:
     day = "-".join(f"{part:02}" for part in page.issued)
     title, part = _end_sentence(escape_line(page.title)), format_pages(page.pages)
     return _join_parts(
@@ -183,14 +183,14 @@ def _write_numbered_entry(page: CitedPage) -> str:
     )
 
 
-def _write_apa_entry(page: CitedPage) -> str:
+def _write_apa_entry(page: Reference) -> str:
     """Return an entry such as `Title. (2026, March 31). Site. Address`."""
     month = " ".join([MONTHS[page.issued[1] - 1], *map(str, page.issued[2:])]) if len(page.issued) > 1 else ""
     day = f"({page.year}, {month})." if month else f"({page.year})."
     return _join_parts(_end_sentence(escape_line(page.title)), day, page.site and f"{page.site}.", page.target)
 
 
-def _write_mla_entry(page: CitedPage) -> str:
+def _write_mla_entry(page: Reference) -> str:
     """Return an entry such as `“Title.” Site, 31 Mar. 2026, Address.`"""
     month = MLA_MONTHS[page.issued[1] - 1] if len(page.issued) > 1 else ""
     day = _join_parts(*map(str, page.issued[2:]), month, *map(str, page.issued[:1]))
@@ -199,7 +199,7 @@ def _write_mla_entry(page: CitedPage) -> str:
     )
 
 
-def _write_chicago_entry(page: CitedPage) -> str:
+def _write_chicago_entry(page: Reference) -> str:
     """Return an entry such as `“Title.” Site. March 31, 2026. Address.`"""
     month = " ".join([MONTHS[page.issued[1] - 1], *map(str, page.issued[2:])]) if len(page.issued) > 1 else ""
     day = _end_sentence(f"{month}, {page.year}" if len(page.issued) > 2 else _join_parts(month, page.year))
@@ -212,12 +212,12 @@ class _Style(NamedTuple):
 
     - `label` returns the name of a source in the text, made from a title.
     - `entry` returns its entry in the list.
-    - `page` is the format of the page of a PDF after the label.
+    - `page_format` is the format of the page of a PDF after the label.
     """
 
-    label: Callable[[str, CitedPage], str]
-    entry: Callable[[CitedPage], str]
-    page: str = ""
+    label: Callable[[str, Reference], str]
+    entry: Callable[[Reference], str]
+    page_format: str = ""
 
 
 _STYLES: Final[Mapping[CitationStyle, _Style]] = {

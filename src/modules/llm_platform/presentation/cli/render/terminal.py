@@ -23,7 +23,7 @@ from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE
-from modules.llm_platform.domain.text.language import get_language_name
+from modules.llm_platform.domain.text.language import get_language_name, get_primary_subtag
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.presentation.cli.console import Line, Style
 from modules.llm_platform.presentation.verification_text import ABSENT, CONTRADICTED, FINDINGS
@@ -152,7 +152,7 @@ def render_sources(response: ResearchResponse, missing_model_note: str | None = 
 
 def note_language(source: SourceRef, response: ResearchResponse) -> str:
     """Return ` (German)` if source and answer are in different languages, otherwise an empty string."""
-    is_foreign = source.language not in (None, response.metadata.language.partition("-")[0].lower())
+    is_foreign = source.language not in (None, get_primary_subtag(response.metadata.language))
     return f" ({get_language_name(source.language)})" if source.language and is_foreign else ""
 
 

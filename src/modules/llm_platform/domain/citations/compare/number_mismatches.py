@@ -1,4 +1,4 @@
-"""Find a number or date of a claim that its source changes, and count the numbers that the source lacks.
+"""Find a number or date of a claim that its source contradicts, and count the numbers that the source lacks.
 
 "The fort has 12 gates" is refuted by "The fort has 14 gates", a number of the same kind: with the same unit or the same word
 before it, or a year like it. "12 feet" is also refuted by "12 metres". "It opens on 14 May" is refuted by "It was planned for
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.changes import Change, find_figures, find_phrase, find_word
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, find_figures, find_phrase, find_word
 from modules.llm_platform.domain.citations.compare.table_rows import find_other_cell
 from modules.llm_platform.domain.citations.read.claims import ClaimNumber
 from modules.llm_platform.domain.text.data_files import load_words
@@ -51,19 +51,19 @@ class _NumberKind:
         return bool(self.before) and self.before == other.before
 
 
-def find_changed_number(compared: Comparison) -> Change | None:
-    """Return the first number of the claim that the source changes."""
+def find_number_mismatch(compared: Comparison) -> Mismatch | None:
+    """Return the first number of the claim that the source contradicts."""
     for number in compared.claim.numbers:
         if _is_computed(compared, number):
             continue
-        change = _find_changed_count(compared, number) if number.spelled else _find_changed_figures(compared, number)
-        if change:
-            return change
+        mismatch = _find_count_mismatch(compared, number) if number.spelled else _find_figure_mismatch(compared, number)
+        if mismatch:
+            return mismatch
     return None
 
 
-def _find_changed_count(compared: Comparison, number: ClaimNumber) -> Change | None:
-    """Return the change of a number in words if the passage counts the noun differently: "two gates", "three gates"."""
+def _find_count_mismatch(compared: Comparison, number: ClaimNumber) -> Mismatch | None:
+    """Return the mismatch of a number in words if the passage counts the noun differently: "two gates", "three gates"."""
     if _has_in_passage(compared, number.values):
         return None
     number_end = number.offset + len(number.spelled) - 1
@@ -73,22 +73,22 @@ def _find_changed_count(compared: Comparison, number: ClaimNumber) -> Change | N
     if counted is None:
         return None
     found = compared.locate_in_passage(find_word(compared.passage_facts.text, counted))
-    return Change("number", find_figures(compared.claim.text, number.offset), found)
+    return Mismatch("number", find_figures(compared.claim.text, number.offset), found)
 
 
-def _find_changed_figures(compared: Comparison, number: ClaimNumber) -> Change | None:
-    """Return the change of a number in figures: another unit, or another number of the same kind in a sentence about it.
+def _find_figure_mismatch(compared: Comparison, number: ClaimNumber) -> Mismatch | None:
+    """Return the mismatch of a number in figures: another unit, or another number of the same kind in a sentence about it.
 
-    It is reported as a change of a date if both numbers may be years.
+    It is reported as a mismatch of a date if both numbers may be years.
     """
     claim, (values, offset, _) = compared.claim, number
     cell = find_other_cell(claim, values, compared.source, compared.passage.ranked)
     if cell is not None:
-        return Change("number", find_figures(claim.text, offset), cell)
+        return Mismatch("number", find_figures(claim.text, offset), cell)
     kind = _read_number_kind(claim.text, offset, values)
     if (other_offset := _find_other_unit(compared, values, kind.unit)) is not None:
         found = compared.locate_in_passage(_find_number_and_unit(compared.passage_facts.text, other_offset))
-        return Change("number", _find_number_and_unit(claim.text, offset), found)
+        return Mismatch("number", _find_number_and_unit(claim.text, offset), found)
     position = claim.find_position(offset)
     for sentence in compared.find_sentences_lacking(position, lambda facts: not values.isdisjoint(facts.values)):
         facts = compared.read_facts(sentence)
@@ -97,7 +97,7 @@ def _find_changed_figures(compared: Comparison, number: ClaimNumber) -> Change |
             if kind.is_like(other_kind) and not any(other & mine.values for mine in claim.numbers):
                 found = compared.locate(sentence, find_figures(facts.text, other_offset))
                 is_date = kind.is_year and other_kind.is_year and not normalize_unit(kind.unit)
-                return Change("date" if is_date else "number", find_figures(claim.text, offset), found)
+                return Mismatch("date" if is_date else "number", find_figures(claim.text, offset), found)
     return None
 
 
@@ -114,7 +114,7 @@ def _find_other_unit(compared: Comparison, values: NumberValues, unit: str) -> O
 def _is_computed(compared: Comparison, number: ClaimNumber) -> bool:
     """Return whether two numbers of the passage differ by this one, and the claim compares: "24 million more".
 
-    Without a comparing word, a number that happens to equal a difference counts as changed.
+    Without a comparing word, a number that happens to equal a difference counts as a mismatch.
     """
     if _has_in_passage(compared, number.values) or load_words("connectives", "comparing").isdisjoint(
         compared.claim.keys
@@ -125,17 +125,17 @@ def _is_computed(compared: Comparison, number: ClaimNumber) -> bool:
     return any(_parse_number(value) in differences for value in number.values)
 
 
-def find_changed_date(compared: Comparison) -> Change | None:
-    """Return the first month, weekday or date of the claim that the passage changes."""
-    found = find_other_date(compared.claim.facts.dated, compared.passage_facts.dated)
-    if found is None:
+def find_date_mismatch(compared: Comparison) -> Mismatch | None:
+    """Return the first month, weekday or date of the claim that the passage contradicts."""
+    different = find_other_date(compared.claim.facts.dated, compared.passage_facts.dated)
+    if different is None:
         return None
-    own, other = found
-    changed = compared.locate_in_passage(find_phrase(compared.passage_facts.text, other))
-    return Change("date", find_phrase(compared.claim.text, own), changed)
+    own, other = different
+    found = compared.locate_in_passage(find_phrase(compared.passage_facts.text, other))
+    return Mismatch("date", find_phrase(compared.claim.text, own), found)
 
 
-def find_replaced_date(compared: Comparison) -> Change | None:
+def find_replaced_date(compared: Comparison) -> Mismatch | None:
     """Return the new date if the sentence after the best one says that the date of the claim was moved."""
     claim, best = compared.claim, compared.passage.sentences[0]
     after = SentenceNumber(best + 1)
@@ -146,12 +146,12 @@ def find_replaced_date(compared: Comparison) -> Change | None:
     if moved.isdisjoint(later.folded) or not moved.isdisjoint(claim.facts.folded):
         return None
     if find_other_date(claim.facts.dated, sentence.dated) is not None:
-        return None  # the best sentence has another date than the claim: `find_changed_date` compares the two
-    changed = find_other_date(claim.facts.dated, later.dated)
-    if changed is None:
+        return None  # the best sentence has another date than the claim: `find_date_mismatch` compares the two
+    different = find_other_date(claim.facts.dated, later.dated)
+    if different is None:
         return None
-    own, other = changed
-    return Change("date", find_phrase(claim.text, own), compared.locate(after, find_phrase(later.text, other)))
+    own, other = different
+    return Mismatch("date", find_phrase(claim.text, own), compared.locate(after, find_phrase(later.text, other)))
 
 
 def count_missing_numbers(compared: Comparison) -> int:

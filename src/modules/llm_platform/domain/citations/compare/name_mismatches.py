@@ -1,4 +1,4 @@
-"""Find a name or identifier of a claim that its source changes, and count the names that the source lacks.
+"""Find a name or identifier of a claim that its source contradicts, and count the names that the source lacks.
 
 "The bridge of Keller" is refuted by "the bridge of Strabag", and `wait_time` by `lock_time` where the source says the same.
 """
@@ -8,8 +8,8 @@ from modules.llm_platform.domain.citations.compare.bindings import (
     is_of_another_entry,
     list_program_names,
 )
-from modules.llm_platform.domain.citations.compare.changes import Change, find_word
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import IDENTIFIER
 from modules.llm_platform.domain.text.data_files import load_words
@@ -19,8 +19,8 @@ from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
 
-def find_changed_name(compared: Comparison) -> Change | None:
-    """Return the first name or identifier of the claim that the source changes."""
+def find_name_mismatch(compared: Comparison) -> Mismatch | None:
+    """Return the first name or identifier of the claim that the source contradicts."""
     claim, forms_of_address = compared.claim, load_words("connectives", "forms_of_address")
     for position, word in enumerate(claim.words):
         found = None
@@ -30,7 +30,7 @@ def find_changed_name(compared: Comparison) -> Change | None:
             found = _find_other_name(compared, ClaimWordNumber(position))
         if found is not None:
             start = claim.offsets[position]
-            return Change("name", (start, start + len(word.written)), found)
+            return Mismatch("name", (start, start + len(word.written)), found)
     return None
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText
-from modules.llm_platform.domain.citations.read.markup import EMPHASIS, MARKS
+from modules.llm_platform.domain.citations.read.markup import EMPHASIS, SPACED_MARKER
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence
 from modules.llm_platform.domain.dtos.citation_dtos import Difference, DifferenceKind, TextSpan
 from modules.llm_platform.domain.markdown.markers import LINK_TARGET
@@ -31,7 +31,7 @@ SpanPair = tuple[Span, Span]  # a span of the claim, and the span of a sentence 
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Mismatch:
     """A difference: `claimed` is a span of the claim, and `found` is the span of the source that says otherwise."""
 
     kind: DifferenceKind
@@ -76,22 +76,22 @@ def shift(span: Span, by: int) -> Span:
     return span[0] + by, span[1] + by
 
 
-def locate_difference(sentence: AnswerSentence, change: Change, source: SourceText) -> Difference | None:
-    """Return the change with its spans in the answer and in the source.
+def locate_difference(sentence: AnswerSentence, mismatch: Mismatch, source: SourceText) -> Difference | None:
+    """Return the mismatch with its spans in the answer and in the source.
 
     The result is None if the claim cannot be found in the answer, or if no words of the source replace the words of the
     claim. It is also None if replaced words or names are too long to be compared: a reader would see two unrelated texts.
     """
-    claimed = _convert_claimed_span(sentence, change.claimed)
+    claimed = _convert_claimed_span(sentence, mismatch.claimed)
     if claimed is None:
         return None
-    (start, end), (first, last) = claimed, change.found
+    (start, end), (first, last) = claimed, mismatch.found
     mine, theirs = sentence.written[start - sentence.start : end - sentence.start], source.text[first:last]
-    if change.kind in ("name", "negation", "other") and change.found in source.spans:
+    if mismatch.kind in ("name", "negation", "other") and mismatch.found in source.spans:
         return None
-    if change.kind in ("name", "other") and not _is_pair(mine, theirs):
+    if mismatch.kind in ("name", "other") and not _is_pair(mine, theirs):
         return None
-    return Difference(claimed=TextSpan(start=start, end=end), found=TextSpan(start=first, end=last), kind=change.kind)
+    return Difference(claimed=TextSpan(start=start, end=end), found=TextSpan(start=first, end=last), kind=mismatch.kind)
 
 
 def _is_pair(mine: str, theirs: str) -> bool:
@@ -108,7 +108,7 @@ def _convert_claimed_span(sentence: AnswerSentence, claimed: Span) -> Span | Non
     written = sentence.written
     if written == sentence.claim and "&" not in written:
         return sentence.start + claimed[0], sentence.start + claimed[1]
-    masked = MARKS.sub(_mask, written) if sentence.cited else written
+    masked = SPACED_MARKER.sub(_mask, written) if sentence.cited else written
     if "](" in masked:
         masked = LINK_TARGET.sub(_mask, masked).replace("[", _REMOVED)
     masked = EMPHASIS.sub(lambda found: found[1] or _mask(found), masked)
