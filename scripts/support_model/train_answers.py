@@ -74,13 +74,13 @@ def draw_pairs(group: Sequence[Pair], drawn: np.random.Generator) -> list[Pair]:
     return [*(group[at] for at in drawn.permutation(right)[:RIGHT]), *wrong, *draw(others, WRONG - len(wrong))]
 
 
-def draw_batches(groups: Sequence[Sequence[Pair]], seed: int) -> Iterator[list[list[Pair]]]:
+def draw_batches(groups: Sequence[Sequence[Pair]], seed: int, questions: int = QUESTIONS) -> Iterator[list[list[Pair]]]:
     drawn = np.random.default_rng(seed)
     waiting: list[int] = []
     while True:
-        while len(waiting) < QUESTIONS:
+        while len(waiting) < questions:
             waiting += drawn.permutation(len(groups)).tolist()
-        yield [draw_pairs(groups[waiting.pop(0)], drawn) for _ in range(QUESTIONS)]
+        yield [draw_pairs(groups[waiting.pop(0)], drawn) for _ in range(questions)]
 
 
 def pad(pairs: Sequence[Pair]) -> dict[str, torch.Tensor]:
@@ -97,10 +97,10 @@ def pad(pairs: Sequence[Pair]) -> dict[str, torch.Tensor]:
 
 
 def read_scores(model: Any, pairs: Sequence[Pair]) -> torch.Tensor:
-    """Return the log-odds of the pairs. Pairs of similar length are read together."""
+    """Return the log-odds of the pairs, a column for each head. Pairs of similar length are read together."""
     order = sorted(range(len(pairs)), key=lambda at: len(pairs[at].tokens))
     read = [
-        model(**pad([pairs[at] for at in order[first : first + CHUNK]])).logits.float()[:, 0]
+        model(**pad([pairs[at] for at in order[first : first + CHUNK]])).logits.float()
         for first in range(0, len(order), CHUNK)
     ]
     places = torch.empty(len(order), dtype=torch.long)
@@ -108,9 +108,9 @@ def read_scores(model: Any, pairs: Sequence[Pair]) -> torch.Tensor:
     return torch.cat(read)[places]
 
 
-def measure_loss(model: Any, batch: Sequence[Sequence[Pair]]) -> torch.Tensor:
+def measure_loss(scores: torch.Tensor, batch: Sequence[Sequence[Pair]]) -> torch.Tensor:
+    """Return the loss of the scores of all sentences of a batch, in their order."""
     pairs = [one for group in batch for one in group]
-    scores = read_scores(model, pairs)
     right = torch.tensor([float(one.answers) for one in pairs])
     weights = torch.tensor([1.0 if one.is_own else OTHER_WEIGHT for one in pairs]) * (1 + (RIGHT_WEIGHT - 1) * right)
     wanted = right * (1 - 2 * SMOOTHING) + SMOOTHING
@@ -207,7 +207,7 @@ def main() -> None:
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_at(step, a.steps, is_level=a.level))
     began, losses = time.monotonic(), 0.0
     for step, batch in zip(range(1, a.steps + 1), draw_batches(groups, a.seed), strict=False):
-        loss = measure_loss(model, batch)
+        loss = measure_loss(read_scores(model, [one for group in batch for one in group])[:, 0], batch)
         loss.backward()
         copies.take_gradients()
         torch.nn.utils.clip_grad_norm_(copies.floats, 1.0)

@@ -1,0 +1,96 @@
+"""Choose what the first head of the English model learns from: claims with the passages that the product would read beside them.
+
+Usage, in the environment of the product: `python -m scripts.support_model.claim_pairs OUT.jsonl.gz POOL.jsonl.gz --written
+PASSAGES.jsonl…`
+
+POOL is what `pool` wrote. A sixth of the passages of `home` and `work` is left out, as `answer_groups` leaves them out.
+"""
+
+import argparse
+import collections
+import gzip
+import json
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.support_model.doubted import read_claim
+from scripts.support_model.hard_edits import edit_within
+from scripts.support_model.passages import choose_passage
+from scripts.support_model.questions import HELD_OF_WRITTEN, is_held_out
+from scripts.support_model.texts import write_pairs
+
+from modules.llm_platform.domain.ports.support_model import ENGLISH
+
+PARTLY_HELD_OUT: Final = ("home", "work")
+WRITTEN: Final = ("written", "written-edited")  # of POOL: made again here, with shorter passages
+MOST: Final = 5000  # pairs of a set with a label of POOL
+MOST_OF: Final = {
+    ("attributionbench-edited", "unsupported"): 400, ("lfqa-edited", "unsupported"): 500,
+    ("breaking-nli", "unsupported"): 1000, ("breaking-nli", "supported"): 980, ("med", "supported"): 1000,
+    ("med", "unsupported"): 1000, ("manuals", "supported"): 2500, ("manuals", "unsupported"): 3500,
+    ("verses", "supported"): 1000, ("verses", "unsupported"): 1000, ("unrelated", "unsupported"): 6000,
+    ("claims", ""): 8000, ("cut", ""): 8000, ("doubted-elsewhere", ""): 3500, ("clapnq-sentences", ""): 4000,
+    ("packages", ""): 2000, ("manuals", ""): 2000, ("verses", ""): 500,
+}  # fmt: skip
+
+Pair = dict[str, str]
+
+
+def read_passages(paths: Iterable[Path], *, is_held: bool) -> Iterator[dict[str, Any]]:
+    """Yield the English passages with claims that are held out, or those that are not."""
+    for path in paths:
+        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            is_out = path.stem in PARTLY_HELD_OUT and is_held_out(row["source"], HELD_OF_WRITTEN)
+            if row.get("language", ENGLISH) == ENGLISH and is_out is is_held:
+                yield row
+
+
+def place_claim(claim: str, row: dict[str, Any], label: str) -> Pair:
+    """Return a claim beside the part of its passage that the product would show the model."""
+    asked = list(read_claim(claim, row["source"], row.get("title", ""), "supported", "written"))
+    if len(asked) == 1:
+        return asked[0] | {"label": label}
+    return {"claim": claim, "source": choose_passage(claim, row["source"]), "label": label, "set": "written"}
+
+
+def read_written(paths: Sequence[Path], drawn: random.Random) -> Iterator[Pair]:
+    """Yield the written claims, and true ones with a fact changed."""
+    for row in read_passages(paths, is_held=False):
+        for told in row["claims"]:
+            placed = place_claim(told["claim"], row, told["label"])
+            yield placed
+            changed = edit_within(placed["claim"], placed["source"], drawn) if placed["label"] == "supported" else None
+            if changed is not None:
+                yield placed | {"claim": changed, "label": "unsupported", "set": "written-edited"}
+
+
+def draw_others(pool: Path, held: Sequence[dict[str, Any]], drawn: random.Random) -> Iterator[Pair]:
+    """Yield a part of each other set of POOL, without what is about a passage that is held out."""
+    sources = {row["source"] for row in held}
+    claims = {told["claim"] for row in held for told in row["claims"]}
+    groups: dict[tuple[str, str], list[Pair]] = collections.defaultdict(list)
+    with gzip.open(pool, "rt", encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            if row["set"] not in WRITTEN and row["source"] not in sources and row["claim"] not in claims:
+                groups[row["set"], row["label"]].append(row)
+    for group, rows in groups.items():
+        yield from drawn.sample(rows, min(MOST_OF.get(group, MOST), len(rows)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("pool", type=Path)
+    parser.add_argument("--written", type=Path, nargs="+", required=True)
+    a = parser.parse_args()
+    drawn = random.Random(7)
+    made = list(read_written(a.written, drawn))
+    made += draw_others(a.pool, list(read_passages(a.written, is_held=True)), drawn)
+    drawn.shuffle(made)
+    write_pairs(a.out, made)
+
+
+if __name__ == "__main__":
+    main()
