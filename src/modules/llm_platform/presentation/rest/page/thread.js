@@ -74,7 +74,8 @@ export class ThreadView {
     if (from) this.#offerEarlier(jobs.slice(0, from), found.title);
     this.#load(shown, asked - from);
     await this.#found(shown[asked - from][0]);
-    if (!this.isLeft && isRead) this.show(id);
+    const isMoved = this.earlier.contains(document.activeElement); // the reader already asked for earlier questions
+    if (!this.isLeft && isRead && !isMoved) this.show(id);
   }
 
   /** Show stored runs, each [turn, job]: their questions at once, then their answers, a few at a time, from the `first` one on. */
