@@ -13,7 +13,7 @@ import gzip
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -177,50 +177,81 @@ def rate_at(step: int, steps: int, *, is_level: bool) -> float:
     return 0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * (step - warm) / (steps - warm)))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+class Training:
+    """A model in bfloat16 with its optimizer. The pieces of the tokenizer keep their vectors, rounded to four bits.
+
+    `rates` returns the share of the rate at each step.
+    """
+
+    def __init__(self, model: Any, start: Path, rate: float, rates: Callable[[int], float]) -> None:
+        pieces = model.get_input_embeddings().weight.requires_grad_(False)
+        pieces.copy_(round_to_four_bits(pieces))
+        self._words = pieces.detach().clone()
+        self._copies = FloatCopies(model, start)
+        self.model = model.to(torch.bfloat16)
+        self._optimizer = torch.optim.AdamW(self._copies.floats, lr=rate, weight_decay=0.01, fused=True)
+        self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimizer, rates)
+
+    def take_step(self, loss: torch.Tensor, *, counts: bool) -> None:
+        """Learn from a loss. If it `counts`, the weights are added to the running means, which `save` writes."""
+        loss.backward()
+        self._copies.take_gradients()
+        torch.nn.utils.clip_grad_norm_(self._copies.floats, 1.0)
+        self._optimizer.step()
+        self._schedule.step()
+        self._copies.give_values()
+        if counts:
+            self._copies.add_to_means()
+
+    def save(self, out: Path) -> None:
+        save(self.model, self._copies, self._words, out)
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, steps: int, rate: float) -> None:
+    """Add what both trainings of English take after their pairs."""
     parser.add_argument("groups", type=Path, nargs="+")
     for name in ("tokenizer", "start", "out"):
         parser.add_argument(name, type=Path)
-    parser.add_argument("--steps", type=int, default=900)
-    parser.add_argument("--level", action="store_true", help="keep the rate, because another stage follows")
-    parser.add_argument("--rate", type=float, default=5e-5)
+    parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--rate", type=float, default=rate)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
+
+
+def load_tokenizer(path: Path, strategy: str) -> Tokenizer:
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(TOKENS, strategy=strategy)
+    return tokenizer
+
+
+def load_model(start: Path, heads: int) -> Any:
+    return AutoModelForSequenceClassification.from_pretrained(
+        start, num_labels=heads, ignore_mismatched_sizes=True, hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0, attn_implementation="eager",
+    ).train()  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser, steps=900, rate=5e-5)
+    parser.add_argument("--level", action="store_true", help="keep the rate, because another stage follows")
     a = parser.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(a.seed)
-    tokenizer = Tokenizer.from_file(str(a.tokenizer))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(TOKENS, strategy="only_second")
-    groups = read_groups(a.groups, tokenizer)
+    groups = read_groups(a.groups, load_tokenizer(a.tokenizer, "only_second"))
     print(f"{len(groups)} questions, {sum(map(len, groups))} pairs", flush=True)
-    model = AutoModelForSequenceClassification.from_pretrained(
-        a.start, num_labels=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, attn_implementation="eager"
-    ).train()
-    pieces = model.get_input_embeddings().weight.requires_grad_(False)
-    pieces.copy_(round_to_four_bits(pieces))
-    words = pieces.detach().clone()
-    model = model.to(torch.bfloat16)
-    copies = FloatCopies(model, a.start)
-    optimizer = torch.optim.AdamW(copies.floats, lr=a.rate, weight_decay=0.01, fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_at(step, a.steps, is_level=a.level))
+    training = Training(load_model(a.start, 1), a.start, a.rate, lambda step: rate_at(step, a.steps, is_level=a.level))
     began, losses = time.monotonic(), 0.0
     for step, batch in zip(range(1, a.steps + 1), draw_batches(groups, a.seed), strict=False):
-        loss = measure_loss(read_scores(model, [one for group in batch for one in group])[:, 0], batch)
-        loss.backward()
-        copies.take_gradients()
-        torch.nn.utils.clip_grad_norm_(copies.floats, 1.0)
-        optimizer.step()
-        schedule.step()
-        copies.give_values()
-        if step > a.steps // 10:
-            copies.add_to_means()
+        scores = read_scores(training.model, [one for group in batch for one in group])
+        loss = measure_loss(scores[:, 0], batch)
+        training.take_step(loss, counts=step > a.steps // 10)
         losses += loss.item()
         if step % 50 == 0:
             print(f"{step} steps, {time.monotonic() - began:.0f} s, loss {losses / 50:.3f}", flush=True)
             losses = 0.0
-    save(model, copies, words, a.out)
+    training.save(a.out)
 
 
 if __name__ == "__main__":

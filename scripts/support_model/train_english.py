@@ -3,8 +3,8 @@
     python -m scripts.support_model.train_english CLAIMS.jsonl.gz GROUPS.jsonl.gz… TOKENIZER START OUT --steps 1260
 
 CLAIMS is what `earlier_scores` wrote, GROUPS what `answer_groups` wrote, and START an answer model that `train_answers` wrote. A
-batch has 64 claims, and four questions with their sentences. A claim's label counts most, the earlier models'
-score the rest; a claim without a label has the score alone. Everything else is as in `train_answers`.
+batch has 64 claims, and four questions with their sentences. A claim's label counts most, the earlier models' score the rest; a
+claim without a label has the score alone. Everything else is as in `train_answers`.
 """
 
 import argparse
@@ -22,19 +22,18 @@ from safetensors.torch import load_file
 from scripts.support_model.train import ANSWER, SUPPORT
 from scripts.support_model.train_answers import (
     SMOOTHING,
-    TOKENS,
-    FloatCopies,
     Pair,
+    Training,
+    add_arguments,
     draw_batches,
+    load_model,
+    load_tokenizer,
     measure_loss,
     rate_at,
     read_groups,
     read_scores,
-    round_to_four_bits,
-    save,
 )
 from tokenizers import Tokenizer
-from transformers import AutoModelForSequenceClassification
 
 CLAIMS, QUESTIONS = 64, 4  # of a batch
 LABEL_SHARE: Final = 0.65  # of what is learnt of a labelled claim; the earlier models' score has the rest
@@ -83,13 +82,9 @@ def draw_claims(claims: Sequence[Claim], weights: np.ndarray, seed: int) -> Iter
         yield [claims[at] for at in drawn.choice(len(claims), CLAIMS, p=weights)]
 
 
-def load_model(start: Path) -> Any:
+def load_both_heads(start: Path) -> Any:
     """Return the answer model with a new first head."""
-    model = AutoModelForSequenceClassification.from_pretrained(
-        start, num_labels=2, ignore_mismatched_sizes=True, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-        attn_implementation="eager",
-    ).train()  # fmt: skip
-    stored = load_file(start / "model.safetensors")
+    model, stored = load_model(start, 2), load_file(start / "model.safetensors")
     if len(stored["classifier.bias"]) == 1:
         with torch.no_grad():
             for name, value in model.classifier.named_parameters():
@@ -101,50 +96,29 @@ def load_model(start: Path) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("claims", type=Path)
-    parser.add_argument("groups", type=Path, nargs="+")
-    for name in ("tokenizer", "start", "out"):
-        parser.add_argument(name, type=Path)
-    parser.add_argument("--steps", type=int, default=1260)
-    parser.add_argument("--rate", type=float, default=4e-5)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
+    add_arguments(parser, steps=1260, rate=4e-5)
     a = parser.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(a.seed)
-    tokenizer = Tokenizer.from_file(str(a.tokenizer))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(TOKENS, strategy="longest_first")
+    tokenizer = load_tokenizer(a.tokenizer, "longest_first")
     claims, weights = read_claims(a.claims, tokenizer)
     groups = read_groups(a.groups, tokenizer)
     print(f"{len(claims)} claims, {len(groups)} questions", flush=True)
-    model = load_model(a.start)
-    pieces = model.get_input_embeddings().weight.requires_grad_(False)
-    pieces.copy_(round_to_four_bits(pieces))
-    words = pieces.detach().clone()
-    copies = FloatCopies(model, a.start)
-    model = model.to(torch.bfloat16)
-    optimizer = torch.optim.AdamW(copies.floats, lr=a.rate, weight_decay=0.01, fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_at(step, a.steps, is_level=False))
+    training = Training(load_both_heads(a.start), a.start, a.rate, lambda step: rate_at(step, a.steps, is_level=False))
     began, losses = time.monotonic(), np.zeros(2)
     drawn = zip(draw_claims(claims, weights, a.seed), draw_batches(groups, a.seed, QUESTIONS), strict=True)
     for step, (batch, asked) in zip(range(1, a.steps + 1), drawn, strict=False):
-        scores = read_scores(model, [*(one.pair for one in batch), *(one for group in asked for one in group)])
+        pairs = [*(one.pair for one in batch), *(one for group in asked for one in group)]
+        scores = read_scores(training.model, pairs)
         wanted = torch.tensor([one.wanted for one in batch], dtype=torch.float)
         lost = torch.nn.functional.binary_cross_entropy_with_logits(scores[:CLAIMS, SUPPORT], wanted)
         lost_of_questions = measure_loss(scores[CLAIMS:, ANSWER], asked)
-        (lost + QUESTIONS_WEIGHT * lost_of_questions).backward()
-        copies.take_gradients()
-        torch.nn.utils.clip_grad_norm_(copies.floats, 1.0)
-        optimizer.step()
-        schedule.step()
-        copies.give_values()
-        if step > a.steps // 10:
-            copies.add_to_means()
+        training.take_step(lost + QUESTIONS_WEIGHT * lost_of_questions, counts=step > a.steps // 10)
         losses += lost.item(), lost_of_questions.item()
         if step % 50 == 0:
             print(f"{step} steps, {time.monotonic() - began:.0f} s, losses {losses / 50}", flush=True)
             losses = np.zeros(2)
-    save(model, copies, words, a.out)
+    training.save(a.out)
 
 
 if __name__ == "__main__":

@@ -181,8 +181,8 @@ def load_support_thresholds(
 ) -> SupportThresholds:
     """Return the thresholds for a lexical verdict, for refuted claims, or for claims that share no word with their source.
 
-    They are in `support_limits.json`. `scripts/support_model/combine.py` measures those of English, and `languages.py` those
-    of other languages.
+    The thresholds are in `support_limits.json`. `scripts/support_model/combine.py` measures the thresholds of English, and
+    `languages.py` the thresholds of other languages.
     """
     stored = load_data("support_limits")["english" if is_english else "other languages"]
     return SupportThresholds(**stored[kind])
