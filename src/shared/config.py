@@ -783,8 +783,8 @@ class Settings(BaseSettings):
     def load(cls, **values: Any) -> Settings:
         """Return the settings of this process. `values` take precedence over the environment.
 
-        Each line of `.env` that is not an assignment is logged as a warning and ignored. Raises SettingsError, which has one
-        line for each invalid variable and for each former setting that was replaced by another.
+        Each line of `.env` that is not an assignment is logged as a warning and ignored. Raises SettingsError if `.env` cannot
+        be read, for invalid variables (one line each) or, if all are valid, for replaced former settings (one line each).
         """
         # The warnings of python-dotenv do not name the file, so the loop below writes its own.
         logging.getLogger("dotenv.main").setLevel(logging.ERROR)
@@ -832,7 +832,7 @@ class Settings(BaseSettings):
         ]
 
     def kafka_topics(self) -> dict[str, str]:
-        """Return the names of topics on the brokers by their names in the contract, for topics that KAFKA_CONFIG renames."""
+        """Return the topics that KAFKA_CONFIG renames, as a mapping of names in the contract to names on the brokers."""
         options = self.KAFKA_CONFIG.items()
         prefix = types.TOPIC_OPTION
         return {name.removeprefix(prefix): str(value) for name, value in options if name.startswith(prefix)}

@@ -10,7 +10,7 @@ _PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 
 
 def status_phrase(status_code: int) -> str:
-    """Return the words of an HTTP status."""
+    """Return the reason phrase of an HTTP status code. Raises ValueError for an unknown code."""
     return _PHRASES.get(status_code) or HTTPStatus(status_code).phrase
 
 
@@ -43,8 +43,9 @@ class AppException(Exception):  # noqa: N818  the name is part of the public int
         super().__init__(self.message)
 
     def problem(self, *, instance: str, request_id: str) -> dict[str, Any]:
-        """Return the error as a problem object: the fields of RFC 9457, `code`, `retryable` and `request_id`, and
-        `retry_after_s` where a retry can succeed and the upstream service said when.
+        """Return the error as a problem object (RFC 9457) with the additional fields `code`, `retryable` and `request_id`.
+
+        If the error is retryable and the upstream service sent a delay, `retry_after_s` has it in whole seconds, rounded up.
         """
         wait_s = self.retry_after_s if self.retryable else None
         return {

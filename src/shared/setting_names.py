@@ -1,4 +1,4 @@
-"""The names of settings, the values of variables, and errors that name them: everything of the table but its rows."""
+"""Functions for the names and values of environment variables, and for errors that name a variable."""
 
 import json
 import re
@@ -16,13 +16,13 @@ from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSou
 SettingOrigin = Literal["argument", "environment", ".env", "default"]
 Fields = Mapping[str, FieldInfo]
 
-# First words that variables of other programs have, too: our prefix is then two words long.
+# First words that other programs also use in variables. A prefix that begins with one of them has two words.
 SHARED_WORDS = frozenset({
     "ALLOWED", "ANTHROPIC", "AZURE", "CORS", "DATABASE", "LOG", "MAX", "RATE", "READ", "REDIS", "UPSTREAM", "WATCH",
     "WEBHOOK",
 })  # fmt: skip
 _OPTION = "{} of KAFKA_CONFIG, which may be the path of a JSON file"
-REPLACED: Mapping[str, str] = {  # a former setting to what replaces it; the start is refused while it is set
+REPLACED: Mapping[str, str] = {  # maps a former setting to its replacement; while it is set, the program does not start
     "KAFKA_SECURITY_PROTOCOL": _OPTION.format("security.protocol"),
     "KAFKA_SSL_CA_FILE": _OPTION.format("ssl.ca.location"),
     "KAFKA_SSL_CERTIFICATE_FILE": _OPTION.format("ssl.certificate.location"),
@@ -44,7 +44,7 @@ REPLACED: Mapping[str, str] = {  # a former setting to what replaces it; the sta
     "FAILED_REQUESTS_MAX_MB": "`llm-platform worker --keep-failed` instead",
     "RAG_TIMEOUT_S": "RESEARCH_TIMEOUT_S",
 }
-FIXED: Mapping[str, str] = {  # a former setting to its value; it is ignored with a warning
+FIXED: Mapping[str, str] = {  # maps a former setting to its fixed value; it is ignored with a warning
     "FAILED_REQUESTS_TTL_DAYS": "1",
     "KAFKA_STALL_S": "30",
     "READER_TIMEOUT_S": "20",

@@ -91,7 +91,10 @@ def parse_kafka_config(value: Any) -> Any:
 
 
 def _check_topics(options: dict[str, str]) -> None:
-    """Kafka refuses names that differ in a dot and an underscore only, since its metrics confuse them."""
+    """Raise ValueError for an unknown topic, an invalid name, and names that collide.
+
+    Kafka treats `.` and `_` as equal in topic names, because they are equal in the names of its metrics.
+    """
     for option, name in options.items():
         if option.removeprefix(TOPIC_OPTION) not in KAFKA_TOPICS:
             raise ValueError(f"({option}) must be topic. and one of {', '.join(KAFKA_TOPICS)}")
@@ -123,7 +126,7 @@ def _check_registry(options: dict[str, Any]) -> None:
 
 
 def split_amounts(value: Any) -> Any:
-    """`5,*=1,alice=3` to {"": "5", "*": "1", "alice": "3"}."""
+    """Parse `5,*=1,alice=3` into {"": "5", "*": "1", "alice": "3"}, or a JSON object. Raises ValueError for a repeated label."""
     if isinstance(value, int | float):
         return {"": value}
     if not isinstance(value, str) or value.startswith("{"):
@@ -136,7 +139,7 @@ def split_amounts(value: Any) -> Any:
 
 
 def split_urls(value: Any) -> Any:
-    """`exa=https://one.example,tavily=https://two.example` to a mapping."""
+    """Parse `exa=https://one.example,tavily=https://two.example`, or a JSON object, into a mapping of names to URLs."""
     if not isinstance(value, str) or value.startswith("{"):
         return parse_json(value)
     parts = [part.strip().partition("=") for part in value.split(",") if part.strip()]
@@ -220,7 +223,7 @@ def _split_keys(value: Any) -> Any:
 
 
 def _check_api_keys(keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-    """Raise ValueError for a label without a key, as of a variable that is not set: the label would be the key."""
+    """Raise ValueError for a label without a key, such as `alice:` from an unset shell variable: it would become the key."""
     for number, key in enumerate(keys, 1):
         if _LABEL_WITHOUT_KEY.fullmatch(key.get_secret_value()):
             raise ValueError(f"must have a key after the label of entry {number}")
@@ -228,7 +231,7 @@ def _check_api_keys(keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
 
 
 def decode_webhook_secret(secret: str) -> bytes:
-    """Return the key of `whsec_…`; ValueError if it is none of Standard Webhooks."""
+    """Return the key bytes of a `whsec_…` secret. Raises ValueError if it is no valid secret of Standard Webhooks."""
     key = b64decode(secret.removeprefix(WEBHOOK_SECRET_PREFIX), validate=True)
     if not secret.startswith(WEBHOOK_SECRET_PREFIX) or len(key) not in WEBHOOK_SECRET_BYTES:
         raise ValueError

@@ -487,7 +487,7 @@ _OVERRIDES: Mapping[type, tuple[str, ...]] = {
     IMetrics: ("metrics",),
     ITracer: ("tracer",),
 }
-# What keeps the port's promise about errors for a part of a caller. Searches have it in WebSearchService.
+# Wrappers that make an override raise only the errors of its port. WebSearchService does this for search.
 _GUARDS: Mapping[type, type] = {ILLMProvider: OwnModel, IPageReader: OwnPageReader}
 _BY_NAME = ("search_adapters", "llm_adapters")  # These providers give adapters by their names.
 

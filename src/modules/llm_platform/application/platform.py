@@ -57,7 +57,7 @@ class LLMPlatform:
     - `pages` reads pages of the web, `result_pages` also the documents that a search finds.
     - `source_kinds` are the kinds of sources that can be searched with these settings, `document_titles(limit)` some
       titles of the documents among them, and `list_documents(limit)` the documents with the files that cannot be read.
-    - `icons` reads the icons of sites; None: they are not asked for.
+    - `icons` reads the icons of sites. None means that icons are not requested.
     """
 
     web_search: WebSearchService

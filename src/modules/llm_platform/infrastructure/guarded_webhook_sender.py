@@ -19,7 +19,7 @@ OFFLINE: Final = "webhook: in offline mode only hosts of WEBHOOK_ALLOWED_HOSTS g
 
 
 class GuardedWebhookSender(IWebhookSender):
-    """Sends webhooks with a new connection for each attempt. If `offline`, only hosts that are allowed by name get any."""
+    """Sends webhooks, over a new connection for each attempt. If `offline`, it sends only to WEBHOOK_ALLOWED_HOSTS."""
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ async def _close_nothing(self: Unconfigured) -> None:
     """Do nothing, because nothing was opened."""
 
 
-# mypy takes an abstract class for a mistake here, and `_refusing` implements all that is abstract.
+# mypy rejects an abstract class here, but `_make_refusing` implements all abstract methods.
 unconfigured_web_search = _make_refusing(
     IWebSearchProvider,  # type: ignore[type-abstract]
     exceptions.WebSearchConfigError,

@@ -35,8 +35,8 @@ _ALTERNATIVE = re.compile(
 def select_causes(details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the errors of pydantic, without those that only follow from others.
 
-    These are a list that is too short because its items are invalid, and a type of a field that takes several: the value has
-    another one of them, whose error is in the list.
+    Left out are `too_short` for a list whose items are invalid, and the type error of one alternative of a union if another
+    alternative, whose type the value has, has an error as well.
     """
     lists = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
     causes = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in lists]

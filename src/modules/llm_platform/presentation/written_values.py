@@ -13,10 +13,10 @@ _TRUTH: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
 def read_written_values(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a request with the strings that stand for a number or a truth value as these.
+    """Return the values of a request, with strings converted where the field takes a number or a boolean.
 
-    An empty string is left out unless the field is required. A string of a field that is a string stays as it is, and so does
-    one that is not a number: the validation names its field.
+    An empty string is left out unless the field is required. A string does not change if the field takes strings, or if it
+    cannot be converted: the validation then names the field.
     """
     read: dict[str, Any] = {}
     for name, value in values.items():

@@ -59,11 +59,11 @@ DIGEST_CHARS = 12
 class AnswerTools:
     """What all research runs share, whatever models they call.
 
-    - `search` and `pages` serve quick and deep answers, `report_search` and `report_pages` serve reports.
+    - `search` and `pages` serve shallow and deep answers, `report_search` and `report_pages` serve reports.
     - `fallback` writes without a model.
     - `build_writer`, `build_synthesizer` and `build_judge` return a part that calls the models of a run.
-    - `verdicts` caches what judges of quick and deep answers said.
-    - `support_model` decides what the words of citations leave in doubt.
+    - `verdicts` caches the verdicts of the judges of shallow and deep answers.
+    - `support_model` decides what the word comparison leaves in doubt.
     """
 
     resources: Resources

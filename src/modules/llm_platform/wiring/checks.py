@@ -13,7 +13,7 @@ from shared.config import Settings
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise the SettingsError that the first call of a part would raise."""
+    """Raise now the SettingsError that the first use of a component would raise."""
     resolve_stages(settings)
     check_providers(settings)
     check_daily_budget(settings)

@@ -83,7 +83,7 @@ def build_seal_tools(settings: Settings) -> SealTools:
     from modules.llm_platform.infrastructure.files import sealed_archive
 
     def render_page(answer: SealedAnswer, sources: tuple[Source, ...]) -> str:
-        # Imported when it is needed: the page is that of the command line.
+        # Imported on first use, because the renderer belongs to the command line.
         from modules.llm_platform.presentation.cli.render.sealed_page import render_sealed_page
 
         return render_sealed_page(answer, sources)
@@ -180,7 +180,7 @@ def choose_page_reader(answers: IPageReader | None, direct: IPageReader) -> IPag
 
 
 def build_document_titles(settings: Settings, documents: IWebSearchProvider | None) -> DocumentTitles:
-    """Return a function for at most so many titles of the documents that can be searched."""
+    """Return the function `titles(limit)`, which lists at most `limit` titles of the searchable documents."""
     from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
 
     return documents.titles if isinstance(documents, DocumentWebSearch) and has_documents(settings) else list_no_titles

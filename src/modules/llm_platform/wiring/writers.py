@@ -39,7 +39,7 @@ class BuildWriter(Protocol):
 
 
 class BuildJudge(Protocol):
-    """`build_citation_judge`, or a function that returns the judge that replaces all."""
+    """`build_citation_judge`, or a function that returns the judge of an override for every model."""
 
     def __call__(self, llm: ILLMProvider | None, context_tokens: ContextTokens) -> ICitationJudge | None: ...
 
@@ -77,14 +77,14 @@ def build_writer(
 
 
 def build_answer_writer(write: BuildWriter, models: LanguageModels) -> ISynthesizer:
-    """Return the writer of answers from documents and of short research answers."""
+    """Return the writer of answers from documents and of shallow and deep research answers."""
     return write(models.llm, models.context_tokens, models.sources_tokens())
 
 
 def build_synthesizer(
     write: BuildWriter, shared: SharedState, models: LanguageModels, cache_ttl_s: float
 ) -> ISynthesizer:
-    """Return the writer of quick and deep answers. Equal answers are written once and cached for `cache_ttl_s` seconds."""
+    """Return the writer of shallow and deep answers. Equal answers are written once and cached for `cache_ttl_s` seconds."""
     writer = build_answer_writer(write, models)
     if models.llm is None:
         return writer
@@ -100,7 +100,7 @@ def build_citation_judge(llm: ILLMProvider | None, context_tokens: ContextTokens
 
 
 def build_support_model(settings: Settings, resources: Resources) -> ISupportModel | None:
-    """Return the model that reads what the words of citations leave in doubt; None if it is off, or `auto` and not installed."""
+    """Return the model that decides what the word comparison leaves in doubt; None if CITATION_ENCODER does not use one."""
     from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
 
     return resources.closing(OnnxSupportModel()) if uses_support_model(settings) else None
@@ -114,7 +114,7 @@ def build_sentence_encoder(settings: Settings, resources: Resources) -> ISentenc
 
 
 def uses_support_model(settings: Settings) -> bool:
-    """Return whether the support model reads. Raises SettingsError if it is on and not installed."""
+    """Return whether the support model is used. Raises SettingsError if it is on and not installed."""
     from modules.llm_platform.infrastructure.models.onnx_files import PACKAGES
     from modules.llm_platform.infrastructure.models.support.onnx_support_model import NOT_INSTALLED
 
@@ -122,7 +122,7 @@ def uses_support_model(settings: Settings) -> bool:
 
 
 def uses_sentence_encoder(settings: Settings) -> bool:
-    """Return whether the sentence encoder reads. Raises SettingsError if it is on and not installed."""
+    """Return whether the sentence encoder is used. Raises SettingsError if it is on and not installed."""
     from modules.llm_platform.infrastructure.models.sentences.vectors import NOT_INSTALLED, PACKAGES
 
     return _is_used(settings.ANSWER_ENCODER, PACKAGES, f"ANSWER_ENCODER=on: {NOT_INSTALLED}")
@@ -167,7 +167,7 @@ def build_answer_judge(judge: BuildJudge, models: LanguageModels) -> ICitationJu
 def build_research_judge(
     judge: BuildJudge, verdicts: ICache[StoredVerdicts], models: LanguageModels, cache_ttl_s: float
 ) -> ICitationJudge | None:
-    """Return the judge of quick and deep answers, with a cache, because their texts are cached as well."""
+    """Return the judge of shallow and deep answers, with a cache, because their texts are cached as well."""
     if choose_judged_answers(models.settings, models.adapters) not in ("auto", "all"):
         return None
     built = build_judge(judge, models)

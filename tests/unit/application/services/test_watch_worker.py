@@ -22,7 +22,7 @@ from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.services import watch_worker
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import JobOptions
-from modules.llm_platform.application.services.watch_notices import TOLD_CHANGES, WatchNotices, write_mail
+from modules.llm_platform.application.services.watch_notices import MAX_LISTED_CHANGES, WatchNotices, write_mail
 from modules.llm_platform.application.services.watch_worker import WatchTools, WatchWorker, build_request, select_pages
 from modules.llm_platform.application.services.webhook_service import RETRY_DELAYS_S, WebhookService
 from modules.llm_platform.domain.concurrency.page_allowance import Charge
@@ -660,11 +660,11 @@ def test_a_report_gets_the_rest_of_the_budget() -> None:
 def test_a_mail_lists_a_limited_number_of_changes() -> None:
     side = dtos.FactAt(value="1", quote="One.", source=URL, at=AT)
     changes = tuple(
-        dtos.FoundChange(kind="gone", fact="x", was=side, number=n, run=2, at=AT) for n in range(TOLD_CHANGES + 5)
+        dtos.FoundChange(kind="gone", fact="x", was=side, number=n, run=2, at=AT) for n in range(MAX_LISTED_CHANGES + 5)
     )
     watch = dtos.Watch(id="a", query="q", depth="deep", every_s=DAY, created_at=AT)
     mail = write_mail(dtos.WatchNotice(1, "mail", 1, watch, 2, changes))
-    assert mail.text.count("Gone: x") == TOLD_CHANGES
+    assert mail.text.count("Gone: x") == MAX_LISTED_CHANGES
     assert "5 more are listed" in mail.text
 
 

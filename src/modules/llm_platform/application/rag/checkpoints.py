@@ -9,7 +9,10 @@ CHECKPOINT_COST_FACTOR: Final = 10  # checkpoints take at most a tenth of the ti
 
 
 class Checkpoints:
-    """Decides when to call `finish`, which makes the written documents durable. It and the next write may be slow."""
+    """Decides when to call `finish`, which makes the written documents durable.
+
+    The cost of a checkpoint includes the next write, because both may be slow.
+    """
 
     def __init__(
         self,

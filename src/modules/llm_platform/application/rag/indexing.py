@@ -62,12 +62,13 @@ class IndexingService:
     ) -> AsyncGenerator[IndexProgress | IndexReport, None]:
         """Yield progress, and the report as the last value. Bad files are skipped and reported.
 
-        `prune` removes the documents of these folders that no longer exist, `replaces_collection` those of all other
-        folders too. With `vectors_later` documents are stored for keyword search and `add_vectors` makes their vectors,
-        except those that the mean of a new collection is computed from.
+        - `prune` removes documents that no longer exist in these folders.
+        - `replaces_collection` also removes the documents of all other folders.
+        - `vectors_later` stores documents for keyword search only, until `add_vectors` makes their vectors. The first documents
+          of a new collection get vectors at once, because its mean is computed from them.
 
-        Raises EmbeddingError, VectorStoreError, EmbeddingConfigError and VectorStoreConfigError; what was stored before
-        stays.
+        Raises EmbeddingError, VectorStoreError, EmbeddingConfigError and VectorStoreConfigError. Documents stored before an
+        error stay in the collection.
         """
         began = self._clock()
         progress = IndexingProgress()
@@ -92,7 +93,7 @@ class IndexingService:
         yield report
 
     async def add_vectors(self) -> AsyncGenerator[tuple[int, int], None]:
-        """Make the vectors that `vectors_later` postponed; yield the number of documents done and of all. Raises as `index`."""
+        """Make the vectors that `vectors_later` postponed. Yield (documents done, all documents). Raises as `index` does."""
         pending = [document async for document in self._store.documents(self.collection) if not document.embedded]
         if not pending:
             return
@@ -155,7 +156,7 @@ class IndexingService:
     async def _embed_batches(
         self, batches: AsyncGenerator[DocumentBatch, None], embed_first: int | None
     ) -> AsyncGenerator[EmbeddedBatch, None]:
-        """Embed the batches; after `embed_first` passages without vectors. None: all with vectors."""
+        """Yield the batches with vectors. After `embed_first` passages, batches get no vectors; None embeds all batches."""
         passages = 0
         async with aclosing(batches):
             async for batch in batches:

@@ -55,10 +55,10 @@ class FoundDocuments:
 
 
 class RetrievalService:
-    """Hybrid search (vectors and keywords) in one collection; keywords only if the embedder fails.
+    """Hybrid search (vectors and keywords) in one collection.
 
-    Raises VectorStoreError and VectorStoreConfigError, and without keyword fallback EmbeddingError and
-    EmbeddingConfigError; nothing else.
+    Only keywords are searched if the embedder makes no vectors, or if it fails and the request allows the keyword fallback.
+    Raises VectorStoreError, VectorStoreConfigError and, without the keyword fallback, EmbeddingError and EmbeddingConfigError.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class RetrievalService:
     async def search_documents(self, request: dtos.RagSearch, min_passages: int = 0) -> FoundDocuments:
         """Search as `search` does, and return all found passages of each document.
 
-        At least `min_passages` passages are searched: with a constant number, a higher `top_k` does not change the order of
-        the first documents.
+        The store is asked for at least `min_passages` passages. A caller that pages passes a constant number, so that a higher
+        `top_k` does not change the order of the first documents.
         """
         top_k = min(request.top_k or self._top_k, MAX_TOP_K)
         began = self._clock()
@@ -117,9 +117,9 @@ class RetrievalService:
         return await self._store.passages(self.collection, doc_id)
 
     async def list_titles(self, limit: int, origins: Container[str | None] | None = None) -> list[str]:
-        """Return different titles of indexed documents, at most `limit`, of these origins only where they are given.
+        """Return at most `limit` distinct titles of indexed documents. `origins` selects documents; None selects all.
 
-        Only the first MAX_TITLED documents are looked at: the titles of a collection of many origins may be missed.
+        Only the first MAX_TITLED documents are examined, so titles may be missing if a collection has many origins.
         """
         found: dict[str, None] = {}
         looked_at = 0
@@ -135,10 +135,10 @@ class RetrievalService:
     async def list_documents(
         self, limit: int, origins: Container[str | None] | None = None
     ) -> tuple[list[dtos.IndexedDocument], int | None]:
-        """Return the first `limit` documents in the order of their ids, of these origins only where they are given.
+        """Return the first `limit` documents by id, and the number of all selected documents.
 
-        The second value is their number. In a collection of more than MAX_LISTED_FROM documents, only the first of these in
-        the order of the store are looked at, and the number is None.
+        `origins` selects documents; None selects all. In a collection of more than MAX_LISTED_FROM documents, only the first
+        MAX_LISTED_FROM in the order of the store are examined, and the number is None.
         """
         found: list[dtos.IndexedDocument] = []
         looked_at = 0

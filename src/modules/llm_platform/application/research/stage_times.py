@@ -19,17 +19,18 @@ from modules.llm_platform.domain.telemetry.metrics import (
 )
 from modules.llm_platform.domain.telemetry.spans import CACHE, COST, DEGRADED, DEPTH, REQUEST_ID, RESEARCH_SPAN, SOURCES
 
-# Type of an event to the stage that its first occurrence ends, in the order of the stages. The stages of a report overlap:
-# "read" is ranking, reading and summaries, from the first ranked results to the numbered sources.
+# Maps an event type to the stage that the first such event ends, in the order of the stages. The stages of a report overlap:
+# "read" covers ranking, reading and summaries, from the first ranked results to the numbered sources.
 _ENDS: Final[Mapping[str, str]] = {"planned": "plan", "sources": "search"}
 _ENDS_OF_REPORT: Final[Mapping[str, str]] = {"planned": "plan", "ranked": "search", "sources": "read"}
 
 
 class StageTimes:
-    """Context manager around one research run. Its `emit` passes events on and takes their time.
+    """Context manager around one research run. `emit` records the time of each event and passes the event on.
 
-    The stage `write` ends with the last token. The stage `verify` ends with `end_verification`, or with the answer if that was
-    not called, and `output` follows. A run without tokens has none of the three. Stages of a stored report are not counted.
+    The stage `write` ends with the last token. The stage `verify` ends with the call of `end_verification`, or with the last
+    event without such a call. The stage `output` follows. A run without tokens has none of these three stages. The stages of a
+    replayed report are not measured.
     """
 
     __slots__ = ("_began", "_depth", "_emit", "_ended", "_ends", "_last_token", "_metrics", "_traced", "_verified")

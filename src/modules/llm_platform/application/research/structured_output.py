@@ -171,7 +171,7 @@ class StructuredOutput:
                 reason = f"{error.code}: {error.message}"
                 if not isinstance(error, LLMProviderException):
                     break
-                asked = asked.model_copy(update={"json_schema": None})  # the service may have stumbled over it
+                asked = asked.model_copy(update={"json_schema": None})  # the service may have rejected the schema
                 continue
             filling.spent += answer.spent
             filling.degraded.extend(answer.degraded)
@@ -192,7 +192,7 @@ class StructuredOutput:
     def _make_budget(self, response: ResearchResponse, request: ResearchRequest, until: float) -> Budget:
         """Return what the response leaves of the limits of the request.
 
-        A limit in dollars has a price here: without one, the request is refused before.
+        A request with a limit in dollars always has a price here, because it is refused earlier if prices are unknown.
         """
         budget = Budget(
             max_llm_calls=request.max_llm_calls, max_cost_usd=request.max_cost_usd, deadline=until, price=self._price

@@ -50,7 +50,7 @@ OTHER_VALUE: Final = (
 )
 OTHER_LEDGER: Final = "a quote of the ledger is not in the text of its source"
 TOO_MANY_VALUES: Final = f"answer.json has more than {MAX_SEALED_VALUES:,} values, which no sealed answer has"
-# Of JSON: a bracket or comma, with all before it. A string is skipped whole; nothing is read twice, also in text that is no JSON.
+# Matches up to the next opening bracket or comma of JSON outside of strings. Reads each byte once, also if it is not JSON.
 VALUE_START: Final = re.compile(rb'(?:[^"\[{,]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(?:[\[{,]|\Z)', re.DOTALL)
 MAX_NUMBER: Final = 2**53  # this program writes no larger number
 NOT_SEALED: Final = {"topic": None, "files": (), "request_id": "", "standalone_query": None}  # of the metadata
@@ -211,9 +211,9 @@ def _require_few_values(data: bytes) -> None:
 
 
 def _read_answer(data: bytes) -> SealedAnswer:
-    """Return the answer. Raises SealError for JSON that another program wrote, and for a field that contradicts the others.
+    """Return the answer. Raises SealError for JSON that is not canonical, and for a field that contradicts the others.
 
-    If a key occurs twice, two readers see different values.
+    Duplicate keys are not canonical. They must be refused, because two readers may take different values.
     """
     _require_few_values(data)
     try:

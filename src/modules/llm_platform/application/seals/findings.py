@@ -63,7 +63,7 @@ class Findings:
 
     @property
     def lacks_model(self) -> bool:
-        """True if a support model gave verdicts of the file, and none reads everything here."""
+        """True if the file has verdicts of a support model, but no support model could read all claims here."""
         return self.by_words.is_read and not self.has_model
 
     @property

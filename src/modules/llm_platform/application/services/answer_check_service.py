@@ -75,10 +75,10 @@ class AnswerEvidence:
 
 
 class AnswerCheckService:
-    """Checks answers with the words and the support model, and with no language model. It opens no address.
+    """Checks answers by word comparison and with the support model. It calls no language model and opens no address.
 
-    - `verification` reads no pages and has no judge. Its own time is shorter than `timeout_s`, so that a long answer is
-      compared in part.
+    - `verification` reads no pages and has no judge. Its timeout is shorter than `timeout_s` (seconds), so that a long answer
+      is checked in part instead of not at all.
     - `default_mode` applies to requests that do not choose a mode.
     """
 

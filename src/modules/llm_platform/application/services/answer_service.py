@@ -44,7 +44,7 @@ Search = Callable[[RagSearch], Awaitable[RagHits]]
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """Settings of one answer: seconds, documents, tokens of its text."""
+    """Settings of one answer: its time limit in seconds, the number of documents, and the tokens of its text."""
 
     timeout_s: float = 120.0
     top_k: int = 5
@@ -59,7 +59,7 @@ class _AnswerRun(Run):
     fallback: ISynthesizer | None
 
     def get_time(self, share: float) -> float:
-        """Return the time when this share has passed."""
+        """Return the event loop time at which this share of the time has passed."""
         return self.began + share * (self.deadline - self.began)
 
 
@@ -85,9 +85,10 @@ class AnswerService:
     async def answer(self, question: RagQuestion, *, use_fallback: bool = False) -> RagAnswer:
         """Return the answer, within AnswerOptions.timeout_s and before the deadline of the caller if it has one.
 
-        The context comes first, the index adds documents up to `top_k`. If both are empty, the answer says so; if one of
-        them failed, its error is raised: an error of embedders, vector stores or pages. If the model fails, its error is
-        raised (LLMTimeoutError if it is late); with `use_fallback` the answer consists of quotes instead.
+        The sources are the context, filled up to `top_k` with documents of the index. If there are none, the answer says so.
+        If there are none because the context or the index failed, raises that error of the embedder, vector store or page.
+        If the model fails, raises its error (LLMTimeoutError if it is late). With `use_fallback`, the answer is made of
+        quotes instead.
         """
         require_request(question, RagQuestion, "question")
         now = asyncio.get_running_loop().time()
@@ -175,7 +176,7 @@ class AnswerService:
         )
         if run.fallback:
             return await write_and_check(run, found, writers)
-        # With a deadline of its own, the writer would keep the text that is written until then.
+        # If the run had a deadline, a late writer would return its finished sentences. Here, it must fail instead.
         try:
             async with deadline_at(run.deadline):
                 answer = await write_and_check(replace(run, deadline=math.inf), found, writers)
@@ -210,7 +211,7 @@ def _make_passages(found: RagHits) -> list[answering.ContextPassage]:
 
 
 def _list_document_keys(passages: Iterable[answering.ContextPassage]) -> Iterable[tuple[str, str]]:
-    """Yield the keys that two passages of one document share."""
+    """Yield the keys of the passages' documents: ids and canonical URLs."""
     for passage in passages:
         if passage.document.doc_id:
             yield "id", passage.document.doc_id

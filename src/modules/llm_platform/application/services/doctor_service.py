@@ -100,7 +100,10 @@ class DoctorService:
         self._clock = clock
 
     async def examine(self, *, spend: bool = False) -> tuple[CheckResult, ...]:
-        """Return the results in the order of the checks. `spend` allows calls that cost money. Errors are results too."""
+        """Run all checks concurrently, and return their results: searches first, then models, the index and the stores.
+
+        `spend` allows calls that cost money. An error of an upstream is a failed result and is not raised.
+        """
         searches = [
             self._run_with_deadline(check.provider.name, self._search(check, spend=spend)) for check in self._searches
         ]
@@ -112,7 +115,10 @@ class DoctorService:
         )
 
     async def measure_judge(self) -> CheckResult:
-        """Compare the verdicts of the model and of the word comparison on labelled pairs, and advise whether to use the model."""
+        """Compare the judge with the word comparison on labelled pairs, and advise whether to use the judge.
+
+        Takes up to JUDGE_DEADLINE_S seconds, and calls the model even if that costs money.
+        """
         if self._judge is None:
             return CheckResult("judge", "ok", NO_JUDGE)
         pairs = make_labelled_pairs()
@@ -129,10 +135,10 @@ class DoctorService:
             sum(verdict == pair.label for pair, verdict in zip(pairs, verdicts, strict=True))
             for verdicts in (trial.by_words, trial.by_judge)
         )
-        collection_info = f"{model} of {len(pairs)} verdicts are right, {words} by the word comparison alone"
+        summary = f"{model} of {len(pairs)} verdicts are right, {words} by the word comparison alone"
         missing = f"no verdict on {trial.missing}" if trial.missing else ""
         is_better = model > words
-        text = _join_parts(collection_info, missing, JUDGE_ON if is_better else JUDGE_OFF)
+        text = _join_parts(summary, missing, JUDGE_ON if is_better else JUDGE_OFF)
         return CheckResult(self._judge.name, "ok" if is_better else "warning", text)
 
     async def _run_with_deadline(self, name: str, check: Awaitable[list[CheckResult]]) -> list[CheckResult]:
@@ -193,19 +199,17 @@ class DoctorService:
         return list(await asyncio.gather(*(self._check_engine_list(provider, check) for check in wrong)))
 
     async def _check_engine_list(self, provider: IWebSearchProvider, check: EngineListCheck) -> CheckResult:
-        collection_info = [f"the instance does not have {_join_names(check.missing)}"] if check.missing else []
-        collection_info += (
-            [f"the instance has disabled {_join_names(check.off)} (used only when named)"] if check.off else []
-        )
+        problems = [f"the instance does not have {_join_names(check.missing)}"] if check.missing else []
+        problems += [f"the instance has disabled {_join_names(check.off)} (used only when named)"] if check.off else []
         working = await self._find_working_engines(provider, check)
         remedy = [f"engines that answer: {check.setting}={','.join(working)}"] if working else []
         verdict: CheckVerdict = "failed" if len(check.missing) == len(check.listed) else "warning"
         return CheckResult(
-            f"{provider.name} {check.kind}", verdict, f"{check.setting}: {_join_parts(*collection_info, *remedy)}"
+            f"{provider.name} {check.kind}", verdict, f"{check.setting}: {_join_parts(*problems, *remedy)}"
         )
 
     async def _find_working_engines(self, provider: IWebSearchProvider, check: EngineListCheck) -> list[str]:
-        """Return the enabled engines of the instance that answer a search."""
+        """Return the enabled engines of the instance that answer a search. Tries at most MAX_ENGINES_TRIED of them."""
         tried = check.on[:MAX_ENGINES_TRIED]
         if not tried:
             return []
@@ -238,8 +242,8 @@ class DoctorService:
         if not check.exists:
             return [CheckResult(INDEX, "ok", NO_INDEX)]
         try:
-            collection_info = await check.retrieval.describe()
-            detail = f"collection {collection_info.name}, by {collection_info.embedder}"
+            collection = await check.retrieval.describe()
+            detail = f"collection {collection.name}, by {collection.embedder}"
             if check.paid and not spend:
                 return [CheckResult(INDEX, "ok", _join_parts(detail, NOT_TRIED))]
             began = self._clock()

@@ -23,12 +23,13 @@ Providers = Mapping[str, object]  # keyed by name
 
 
 class HealthService:
-    """One report for all callers within ten seconds. `search` and `llms` are the configured providers by name.
+    """Checks the configured upstreams, and caches the report for REPORT_TTL_S seconds.
 
-    - `stores` are shared services such as Redis: the platform answers without them, so a failing one only makes it
-      degraded. Only an IHealthProbe is checked; any other provider counts as able to answer.
-    - `searxng` and `kimi` are the names behind the two flags of the report.
-    - `circuits` by kind (search, llm) and name: a provider whose circuit is open cannot answer.
+    - `search` and `llms` map names to the configured providers. A provider that is no IHealthProbe is not called: its status is
+      `unknown`, which does not lower the overall status.
+    - `stores` are shared services such as Redis. The platform works without them, so a failed store only makes it `degraded`.
+    - `searxng` and `kimi` are the provider names that set the two flags of the report.
+    - `circuits` maps a kind (search, llm) and a name to a circuit breaker. A provider whose circuit is open is `unhealthy`.
     """
 
     def __init__(
@@ -57,7 +58,10 @@ class HealthService:
         self._checked_at = 0.0
 
     async def check(self) -> dtos.HealthReport:
-        """Return the report, at most ten seconds old, within 0.8 s. Never raises; concurrent callers share one check."""
+        """Return the report, at most REPORT_TTL_S seconds old. A check waits at most `deadline_s` seconds for the upstreams.
+
+        Never raises for an upstream that fails. Concurrent callers share one check.
+        """
         if self._report is not None and self._clock() - self._checked_at < REPORT_TTL_S:
             return self._report
         report, _ = await self._checks.run("check", self._check_all)
@@ -83,8 +87,8 @@ class HealthService:
         circuits = self._circuits.get(kind, {})
         components: dict[str, dtos.ComponentHealth] = {}
         for name in providers:
-            status, detail = self._await_result(self._pings.get((kind, name)))
-            if kind == "store" and not detail:  # files that can be written
+            status, detail = self._read_status(self._pings.get((kind, name)))
+            if kind == "store" and not detail:  # a healthy store with an empty status is left out, such as local files
                 continue
             circuit = circuits.get(name)
             # The error of a failed check says more than an open circuit.
@@ -95,7 +99,7 @@ class HealthService:
             )
         return components
 
-    def _await_result(self, ping: asyncio.Task[str] | None) -> tuple[dtos.ComponentStatus, str]:
+    def _read_status(self, ping: asyncio.Task[str] | None) -> tuple[dtos.ComponentStatus, str]:
         if ping is None:
             return "unknown", NOT_CHECKED
         if not ping.done() or ping.cancelled():

@@ -39,8 +39,9 @@ class LLMService:
     ) -> None:
         """Create the service. If `provider` is None, every call raises LLMConfigError with the message `missing`.
 
-        `models` lists what requests can select, in failover order. `turns` keeps conversations; None: none is kept.
-        `replacements` are models that answer for names of another vendor's, by patterns of these in their order.
+        - `models` are the models that a request can select, in failover order.
+        - `turns` stores conversations; None stores none.
+        - `replacements` maps patterns of other vendors' model names to configured models. The first matching pattern counts.
         """
         self._provider = provider
         self.models = tuple(models)
@@ -81,7 +82,7 @@ class LLMService:
             raise
 
     async def keep_turns(self, owner: str, response_id: str, turns: tuple[ChatMessage, ...]) -> None:
-        """Keep a conversation for a request that continues it; a very long one is not kept."""
+        """Store a conversation for a request that continues it, unless its JSON is longer than MAX_KEPT_CHARS."""
         kept = KeptTurns(turns=turns)
         if self._turns is not None and len(kept.model_dump_json()) <= MAX_KEPT_CHARS:
             await self._turns.set(make_owner_key(owner, response_id), kept, KEPT_TURNS_S)
@@ -100,7 +101,7 @@ class LLMService:
 
 
 def _use_own_temperature(request: LLMRequest) -> LLMRequest:
-    """Return the request with the service's own temperature, unless the user names one: ours suits the prompts of stages."""
+    """Leave the temperature to the service unless the request sets one. Our default only suits the prompts of stages."""
     return request if "temperature" in request.model_fields_set else request.model_copy(update={"temperature": None})
 
 

@@ -15,7 +15,10 @@ LEXICAL: Final = "bm25"
 
 
 class RerankService:
-    """Orders documents by BM25 among them and, if the configured embedder (EMBEDDER) makes vectors, by meaning."""
+    """Orders documents by BM25 and, if the configured embedder (EMBEDDER) makes vectors, also by cosine similarity.
+
+    BM25 takes its word statistics from the given documents.
+    """
 
     def __init__(self, embedder: IEmbedder) -> None:
         self._embedder = embedder
@@ -26,7 +29,10 @@ class RerankService:
         return LEXICAL if self._embedder.why_no_vectors else f"{LEXICAL}+{self._embedder.name}"
 
     async def rerank(self, query: str, documents: Sequence[str]) -> list[RankedDocument]:
-        """Return all documents, best first. Ties keep the order in which they were sent. Raises the errors of the embedder."""
+        """Return the index and score (0 to 1) of every document, best first. Ties keep their input order.
+
+        Raises the errors of the embedder.
+        """
         vectors: list[Vector | None] = []
         if not self._embedder.why_no_vectors:
             vectors = await self._embedder.embed([query, *documents])

@@ -67,7 +67,7 @@ class ResearchJobService:
 
     - `store` is None if nothing may be stored.
     - `owner` is the only caller that may see a run. For any other caller, its id does not exist.
-    - The work begins with `start` or the first `submit`. `aclose` puts unfinished runs back into the queue.
+    - Runs are carried out after `start` or the first submitted run. `aclose` puts unfinished runs back into the queue.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ResearchJobService:
     def start(self, charge_of: Callable[[str], Charge] | None = None, only: JobSelection | None = None) -> None:
         """Work on the queue in this process, including runs that an earlier process left there.
 
-        - `charge_of` returns how a caller is charged for the pages of its runs; None means no limit.
+        - `charge_of` returns the function that charges a caller for the pages of its runs; None means no limit.
         - With `only` this process works on these runs, and sends no webhooks.
         """
         if self._worker is not None:
@@ -127,10 +127,10 @@ class ResearchJobService:
         - `api` names the compatible API that took the request, and `client_request` is what it stores of that request.
         - `research_id` is the id of the run if the caller makes it. An existing run of the caller with this id is returned
           as it is.
-        - `thread_id` is a run. The new run joins its thread without being a follow-up.
+        - `thread_id` is the id of a run. The new run joins the thread of that run without being a follow-up question.
 
-        Raises BackgroundError or WebhookError if the run is not possible with these settings, ResearchQueueFullError,
-        PreviousResearchNotFoundError, StoreError.
+        Raises BackgroundError, WebhookError, ResearchQueueFullError, PreviousResearchNotFoundError, StoreError, and the errors
+        of `ResearchService.check`.
         """
         require_request(request, ResearchRequest)
         if self._store is None or self._worker is None or self._webhooks is None:

@@ -41,14 +41,14 @@ JobKey = tuple[str, str]  # owner and id
 
 LOST: Final = "lost"  # the result of a run that was deleted or cancelled, or that another worker runs
 INTERRUPTED: Final = "interrupted"  # the reason of the event `reset` when a run begins again
-RETRIES_PER_LEASE: Final = 3
+RENEWALS_PER_LEASE: Final = 3
 QUICK_PER_REPORT: Final = 4  # shallow and deep runs take seconds, and should not wait for reports
 CLEAN_EVERY_S: Final = 3600.0  # the interval at which expired runs are removed
 STORE_RETRY_S: Final = 1.0
-STORE_RETRIES: Final = 300  # more tries of one write end the run, and its lease expires
+STORE_RETRIES: Final = 300  # after this many failed tries of one write, the attempt ends and its lease expires
 RELEASE_TIMEOUT_S: Final = 5.0
 FOUND_AGAIN_S: Final = (
-    10.0  # lets a new attempt find stored results before the early finish that was asked of the last one
+    10.0  # a new attempt first finds stored results, then repeats the early finish requested from an earlier attempt
 )
 END_TIMEOUT_S: Final = 5.0  # limits how long a stopping server waits until the last event is stored
 MAX_STORED_CHARS: Final = 20_000_000  # of the events of one attempt; a report of 40 sources has some 1,000,000
@@ -66,7 +66,7 @@ class JobOptions:
     """Settings of the worker.
 
     - `max_running` is the number of reports at once, next to QUICK_PER_REPORT times as many other runs; 0 runs nothing.
-    - `lease_s`: another process may take over a run this many seconds after its own process has died.
+    - `lease_s` is the duration of a lease, in seconds. When the lease of a dead process expires, any process can claim its run.
     - `poll_s` is the interval, in seconds, at which the worker looks for runs that other processes queued.
     - `flush_s` is the time, in seconds, for which events are collected before they are stored together.
     """
@@ -101,7 +101,7 @@ class ResearchJobWorker:
     """Claims runs and runs them, from `start` until `aclose`.
 
     The worker looks for runs when `wake` is called and every `poll_s`, because another server may have queued a run or left
-    one unfinished. `changed` is called after each write.
+    one unfinished. `changed` is called with the key of a run after each stored batch of events, and when the run is lost.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ResearchJobWorker:
         self._running: dict[JobKey, tuple[ClaimedJob, asyncio.Task[None]]] = {}
         self._early_finishes: dict[JobKey, EarlyFinish] = {}  # of the runs in `_running`
         self._suspect: asyncio.Task[None] | None = (
-            None  # the only one at a time: two that ran together would both be blamed
+            None  # at most one suspect runs at a time: if the process died with two, both would be blamed
         )
         self._charge_of: Callable[[str], Charge] | None = None
         self._only: JobSelection | None = None
@@ -273,7 +273,7 @@ class ResearchJobWorker:
 class _Attempt:
     """One attempt at a run: stores its events in batches, and renews its lease.
 
-    `code` is "ok" or the code of the error once the attempt has ended.
+    `code` is "ok", "lost", "cancelled" or an error code, once the attempt has ended.
     """
 
     def __init__(
@@ -300,7 +300,7 @@ class _Attempt:
         self.code = CANCELLED
 
     async def run(self) -> str:
-        """Run to the end, and return the result: done, failed, or lost."""
+        """Run to the end. Return the type of the last event (done or failed), or "lost"."""
         tasks = [asyncio.create_task(work) for work in (self._follow(), self._write())]
         _, writing = tasks
         if self._job.is_finish_asked:
@@ -425,13 +425,13 @@ class _Attempt:
 
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(self._options.lease_s / RETRIES_PER_LEASE)
+            await asyncio.sleep(self._options.lease_s / RENEWALS_PER_LEASE)
             is_asked = await self._retry(lambda: self._store.renew(self._job, self._options.lease_s))
             if is_asked and not self._job.is_finish_asked:
                 self._early_finish.ask()
 
     async def _finish_soon(self) -> None:
-        """Ask for the early finish that the caller asked of an earlier attempt."""
+        """Repeat, after FOUND_AGAIN_S seconds, the early finish that the caller requested from an earlier attempt."""
         await asyncio.sleep(FOUND_AGAIN_S)
         self._early_finish.ask()
 

@@ -86,7 +86,7 @@ class ResearchService:
         self._loop_guard = LoopGuard()
 
     def check(self, request: ResearchRequest) -> None:
-        """Raise an error if the settings do not allow the request."""
+        """Raise LLMRequestError, OutputSchemaError or PriceUnknownError if the settings do not allow the request."""
         parts = self._find_parts(request)
         if request.output_schema is not None and parts.output is None:
             raise OutputSchemaError
@@ -147,7 +147,8 @@ class ResearchService:
         - `on_event` is called with each event except the last (Done).
         - `is_stored` is True if the caller stores the answer. Otherwise the sources of a request with files are not stored.
 
-        `degraded` reports stages that failed. Raises an AppException only if nothing is left to answer from.
+        `degraded` reports stages that failed. Raises an AppException for a request that is not possible, and if nothing is left
+        to answer from.
         """
         require_request(request, ResearchRequest)
         run = Run(

@@ -33,12 +33,13 @@ NO_PACKAGE: Final = 'its signature was not checked, which needs: pip install "ll
 
 @dataclass(frozen=True, slots=True)
 class SealTools:
-    """How files are packed, signed and shown.
+    """The functions that pack, sign and render sealed answers.
 
-    - `render_page` makes the page of HTML inside.
-    - `pack` makes a file of members. `unpack` returns the members of an unchanged file, and raises SealError for any other file.
-    - `sign` signs a digest with the key of the operator; None without a key. `check_signer` raises SealConfigError if it cannot.
-    - `is_signed` returns whether a signature belongs to a digest; None if the package for it is not installed.
+    - `render_page` renders the HTML page that the file contains.
+    - `pack` packs members into a file. `unpack` returns the members of an unchanged file; SealError for any other file.
+    - `sign` signs a digest with the operator's key. It is None without a key.
+    - `check_signer` raises SealConfigError if a key is set but cannot sign.
+    - `is_signed` returns whether a signature is valid for a digest; None if the signature package is not installed.
     """
 
     render_page: RenderPage
@@ -52,8 +53,8 @@ class SealTools:
 class SealService:
     """Seals answers and checks sealed ones.
 
-    - `read_checker` describes the checker of this program, which each file names.
-    - `secrets` are never written into a file.
+    - `read_checker` describes the checker of this program. Each file records it.
+    - `secrets` must not appear in a file: an answer that contains one is not sealed (SealError).
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class SealService:
         self._tools.check_signer()
 
     async def load_sources(self, response: ResearchResponse) -> tuple[Source, ...]:
-        """Return the texts of the sources of an answer of this process; empty if they are not stored any more."""
+        """Return the sources of an answer that this process wrote, with their texts; empty if they are no longer stored."""
         stored = await self._research.get_stored_sources(response.metadata.request_id)
         return stored.sources if stored else ()
 

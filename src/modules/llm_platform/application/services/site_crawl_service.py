@@ -38,7 +38,7 @@ _PATH_WORDS = re.compile(r"[\W_]+")
 class SiteCrawlService:
     """Crawls sites as their robots.txt allows.
 
-    Pages of other hosts are read only if the request asks for them, and their links are not followed.
+    Subdomains belong to the site. Pages of other sites are read only if the request allows it. Their links are not followed.
     """
 
     def __init__(self, reader: ISiteReader) -> None:
@@ -101,7 +101,7 @@ class SiteScope:
 
 
 class _Crawl:
-    """One crawl. `_found` has all admitted addresses by their canonical form, `_outcomes` those that were opened."""
+    """One crawl. `_found` maps canonical to admitted addresses. `_outcomes` has the outcome of each opened address."""
 
     def __init__(self, reader: ISiteReader, request: dtos.SiteCrawlRequest) -> None:
         self._reader = reader
@@ -182,7 +182,10 @@ class _Crawl:
         return new
 
     def _rank_links(self, links: Sequence[PageLink]) -> Sequence[PageLink]:
-        """Return the links. Links that share most words with the instructions, in text and path, come first."""
+        """Sort the links by the words that their text and path share with the instructions, most first.
+
+        Without instructions, the links keep their order.
+        """
         if not self._wanted:
             return links
 

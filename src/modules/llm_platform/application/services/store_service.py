@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class FolderIndexes(Protocol):
-    """The indexes of searched folders, which expire with the research runs. Both methods return the number of removed ones."""
+    """The folder indexes, which expire like research runs. Both methods return the number of removed indexes."""
 
     async def clean(self) -> int: ...
 
@@ -68,7 +68,7 @@ class StoreService:
         return tuple(found)
 
     async def load_owned_report(self, owner: str, name: str) -> ResearchResponse:
-        """Return the stored report that this owner asked for last, by the whole name of its topic.
+        """Return the last report of a topic that this owner asked for. `name` is the full name of the topic.
 
         Raises TopicNotFoundError.
         """
@@ -83,7 +83,7 @@ class StoreService:
         return await self._store.get(_make_topic(name), "answers", make_owner_entry_key(owner), OwnedReport)
 
     async def clear(self, selector: str | None = None) -> int:
-        """Remove a topic (or raise TopicNotFoundError) or all; return the number of entries removed."""
+        """Remove a topic, or all topics and folder indexes; return the number of entries removed. Raises TopicNotFoundError."""
         if selector is not None:
             return _log_entries("store cleared", await self._store.clear((await self._find_topic(selector)).name))
         removed = await self._folder_indexes.clear() if self._folder_indexes else 0

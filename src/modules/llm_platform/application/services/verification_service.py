@@ -215,7 +215,7 @@ class VerificationService:
 def list_changes(
     before: Sequence[Citation], sentences: Sequence[dtos.VerifiedSentence]
 ) -> tuple[dtos.VerificationChange, ...]:
-    """Return the citations of a stored answer whose verdict has changed, in the order of the text."""
+    """Return the citations whose verdict has changed or that are gone (`now` is None), in the order of the text."""
     now_of = {(found.start, found.end): found for found in sentences}
     changes = []
     for was in before:

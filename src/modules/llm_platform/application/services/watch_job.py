@@ -38,7 +38,7 @@ MAX_WATCHED_CHARS: Final = 50_000  # of each page that is compared
 
 @dataclass(frozen=True, slots=True)
 class PagesRead:
-    """The pages that could be read, and the errors of the others, by the address that was asked for."""
+    """The pages that were read, and the errors of the other pages, by requested address."""
 
     pages: Mapping[str, Page]
     errors: Mapping[str, AppException]
@@ -72,7 +72,7 @@ class WatchRunner:
     async def stream(self, job: ClaimedJob, store_sources: StoreSources) -> AsyncGenerator[ResearchEvent, None]:
         """Yield the events of the research run, whose searches are fresh. It must have a task of its own.
 
-        Raises the error of the first page if all pages of the watch failed.
+        If the run may use only the pages of the watch and none can be read, raises the error of the first page.
         """
         if not job.last_event:  # an attempt that continues finds what the last one paid for in the caches
             search_afresh()
@@ -122,7 +122,7 @@ class WatchRunner:
 
 
 def _list_texts(sources: Iterable[Source], facts: Iterable[LedgerFact], read: Mapping[str, Page]) -> Iterable[Source]:
-    """Return the pages that were read in full, and the other sources that have facts or were read in part."""
+    """Return the pages in `read`, cut to MAX_WATCHED_CHARS, and the other sources that have facts or are pages."""
     texts = {canonical_url(url): _make_source(url, page) for url, page in read.items()}
     quoted = {canonical_url(fact.url) for fact in facts}
     for source in sources:
@@ -160,7 +160,7 @@ def _drop_unfounded_facts(reading: WatchReading) -> WatchReading:
 
 
 async def _read_pages(reader: IPageReader, urls: Iterable[str]) -> PagesRead:
-    """Read the pages. Each of them counts for the rate limit of the caller."""
+    """Read the pages within READ_S seconds in total. Each page counts toward the rate limit of the caller."""
     slots = asyncio.Semaphore(CONCURRENT_READS)
 
     async def read(url: str) -> Page | AppException:

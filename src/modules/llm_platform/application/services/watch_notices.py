@@ -20,7 +20,7 @@ from modules.llm_platform.domain.telemetry.metrics import WATCH_NOTICES
 
 log = logging.getLogger(__name__)
 
-TOLD_CHANGES: Final = 20  # of one run in one message; GET /watches/{id}/changes has all
+MAX_LISTED_CHANGES: Final = 20  # of one run in one message; GET /watches/{id}/changes has all
 CHANGED: Final = "watch.changed"
 PAUSED: Final = "watch.paused"
 UNREADABLE: Final = "a change cannot be read: the store is damaged, or a newer version wrote it"
@@ -57,7 +57,7 @@ class WatchNotices:
             self._senders["mail"] = lambda notice: mail.send(write_mail(notice))
 
     def list_channels(self, webhook: str | None) -> tuple[dtos.NoticeChannel, ...]:
-        """Return how the owner of a watch with this webhook is told."""
+        """Return the channels that notify the owner of a watch with this webhook."""
         webhooks: tuple[dtos.NoticeChannel, ...] = ("webhook",) if webhook else ()
         return (*webhooks, "mail") if self._mail is not None else webhooks
 
@@ -129,7 +129,7 @@ def write_payload(notice: dtos.WatchNotice) -> bytes:
         "query": watch.query,
         "run": notice.run,
         "location": f"/watches/{watch.id}/changes",
-        "changes": [change.model_dump(mode="json") for change in notice.changes[:TOLD_CHANGES]],
+        "changes": [change.model_dump(mode="json") for change in notice.changes[:MAX_LISTED_CHANGES]],
         "changes_in_all": len(notice.changes),
     }
     if watch.state == "paused":
@@ -153,15 +153,15 @@ def _join_lines(text: str) -> str:
 
 
 def _write_mail(notice: dtos.WatchNotice) -> Iterator[str]:
-    for change in notice.changes[:TOLD_CHANGES]:
+    for change in notice.changes[:MAX_LISTED_CHANGES]:
         yield f"{MARKS[change.kind]}: {_join_lines(change.fact)}"
         for name, side in (("Before", change.was), ("Now", change.now)):
             if side is not None:
                 yield f"  {name} ({side.at:%Y-%m-%d}): {_join_lines(side.quote)}"
                 yield f"    {_join_lines(side.source)}"
         yield ""
-    if len(notice.changes) > TOLD_CHANGES:
-        yield f"{len(notice.changes) - TOLD_CHANGES} more are listed at the address below."
+    if len(notice.changes) > MAX_LISTED_CHANGES:
+        yield f"{len(notice.changes) - MAX_LISTED_CHANGES} more are listed at the address below."
     if notice.watch.state == "paused":
         why = filter(None, (notice.watch.problem, notice.watch.remedy))
         yield from ("This watch is paused.", *map(_join_lines, why))

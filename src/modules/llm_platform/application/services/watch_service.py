@@ -50,7 +50,7 @@ class WatchService:
     """Watched questions. `owner` is the caller that added one: for any other caller its id does not exist.
 
     - `store` is None if nothing may be stored.
-    - The work begins with `start`. Any process that shares the store may do it.
+    - Nothing runs before `start` or `start_next_runs`. Any process that shares the store may run the watches.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class WatchService:
         """Run due watches in this process, and deliver notices. A second call does nothing.
 
         - With `only`, this process runs and delivers only these watches. A server selects the callers that it knows.
-        - `charge_of` returns how a caller is charged for each run, as for a request; None means no limit.
+        - `charge_of` returns the function that counts a run as a request of its caller; None means no limit.
         """
         if self._worker is not None:
             self._worker.start(only, charge_of)
 
     def start_next_runs(self, watches: Sequence[dtos.Watch], *, owner: str = "") -> None:
-        """Make the next run of these watches in this process. No other watch and no other background run is worked on.
+        """Run each of these watches once in this process, and no other watch or background run.
 
-        `finish_runs` and `deliver_notices` deliver notices.
+        Notices are delivered only by `finish_runs` and `deliver_notices`.
         """
         if self._worker is not None:
             runs = tuple(dtos.job_id_of_run(watch.id, watch.runs + 1) for watch in watches)
@@ -191,7 +191,7 @@ class WatchService:
     async def finish_runs(
         self, watches: Sequence[dtos.Watch], *, owner: str = ""
     ) -> tuple[tuple[dtos.WatchDetail, dtos.ChangePage], ...]:
-        """Wait until these watches have made one more run, and their notices were tried; return what it changed.
+        """Wait until each of these watches has run once more and its notices were tried. Return the watches with their changes.
 
         A watch that is removed meanwhile is left out. A process that shares the store must have called `start` or
         `start_next_runs`.

@@ -55,7 +55,7 @@ BUSY_POLL_S: Final = 1.0  # while a run that this process asked for has not ende
 FIRST_LOOK_S: Final = 1.0
 LAST_LOOK_S: Final = 30.0
 QUEUE_FULL_S: Final = 60.0
-LIMITED_S: Final = 60.0  # at least, so that many watches do not ask for the next free place all the time
+LIMITED_S: Final = 60.0  # minimum wait after a rate limit, so that many watches do not retry all the time
 COUNT_EVERY_S: Final = 30.0
 END_TIMEOUT_S: Final = 5.0  # limits how long a stopping process waits for the watch that it works on
 LOST: Final = "lost"
@@ -74,8 +74,8 @@ DEFECT: Final = "Internal error: search the server log for the id of this watch.
 class WatchTools:
     """The parts that a worker uses.
 
-    `estimate_cost` returns what a run costs at most, in US dollars; None if prices are unknown. It counts if the cost of a run
-    is unknown, such as after a call that was too late.
+    `estimate_cost` returns the highest cost of a run in US dollars; None if prices are unknown. This amount is charged if the
+    actual cost of a run is unknown, for example after a call that timed out.
     """
 
     store: IWatchStore
@@ -87,7 +87,10 @@ class WatchTools:
 
 
 def select_pages(urls: tuple[str, ...], reading: dtos.WatchReading | None, *, are_all: bool) -> dtos.WatchedPages:
-    """Return what a run reads first: the addresses of the watch, then the pages of its facts, then other pages."""
+    """Return the pages that a run reads first: the addresses of the watch, then the pages of its facts, then other pages.
+
+    With `are_all`, only the addresses of the watch are read. At most MAX_READ_AGAIN pages are added to them.
+    """
     if are_all or reading is None:
         return dtos.WatchedPages(urls=urls, are_all=are_all)
     pages = (*(fact.url for fact in reading.facts), *(s.url for s in reading.sources if s.text_kind != "snippet"))
@@ -96,7 +99,10 @@ def select_pages(urls: tuple[str, ...], reading: dtos.WatchReading | None, *, ar
 
 
 def build_request(watch: dtos.ClaimedWatch, pages: dtos.WatchedPages) -> ResearchRequest:
-    """Return the request of a run. A report reads its pages itself, and takes nothing from the store."""
+    """Return the request of a run. Only the request of a report is changed.
+
+    It is `fresh`, gets the pages as `urls`, and may spend the dollars that the watch has left.
+    """
     request = watch.request
     if request.depth != "report":
         return request
@@ -116,14 +122,14 @@ class WatchWorker:
         self._now = now
         self._due = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
-        self._busy_until = 0.0  # event loop time by which the runs that were asked for are looked at again
+        self._busy_until = 0.0  # event loop time until which the shorter poll interval applies
         self._is_closing = False
         self._store_failed = False
         self._only: WatchSelection | None = None
         self._charge_of: Callable[[str], Charge] | None = None
         self._delivers = True
         self._delivery: asyncio.Task[None] | None = None
-        self._stopped = 0  # active watches that this worker leaves out, when it counted last
+        self._stopped = 0  # number of active watches that this worker does not run, at the last count
 
     def start(
         self,
@@ -146,7 +152,7 @@ class WatchWorker:
         self._due.set()
 
     async def wait_for_delivery(self) -> None:
-        """Wait until the notices that this worker delivers now were tried."""
+        """Wait until this worker has tried the notices that it is delivering now."""
         if self._delivery is not None:
             await asyncio.wait([self._delivery])
 
@@ -187,7 +193,7 @@ class WatchWorker:
                 await cancel_and_wait(self._delivery)
 
     async def _count_watches(self) -> None:
-        """Report the watches by state. Those of callers that this worker does not know are `stopped`. Raises StoreError."""
+        """Set the metric of watches by state. Watches of unknown callers count as `stopped`. Raises StoreError."""
         of_all, stopped = await self._store.count(), 0
         if self._only is not None and self._only.ids is None:
             stopped = of_all["active"] - (await self._store.count(self._only))["active"]
@@ -290,7 +296,7 @@ class WatchWorker:
                 await self._tools.jobs.cancel(watch.job_id, owner=watch.owner)
 
     async def _look_again(self, watch: dtos.ClaimedWatch, in_s: float, *, is_asked: bool = True) -> None:
-        """Leave the watch to any process until its run is looked at again."""
+        """Release the watch. Any process can claim it again in `in_s` seconds."""
         self._busy_until = max(self._busy_until, asyncio.get_running_loop().time() + in_s + 2 * BUSY_POLL_S)
         await self._store.wait(watch, in_s, is_asked=is_asked)
 
@@ -343,9 +349,9 @@ class WatchWorker:
     def _list_notices(
         self, watch: dtos.ClaimedWatch, changes: tuple[dtos.WatchChange, ...], following: dtos.NextRun
     ) -> tuple[dtos.NoticeChannel, ...]:
-        """Return how the owner is told. Nothing is sent if nothing has changed and the watch continues."""
-        is_told = changes or following.paused_because is not None
-        return self._tools.notices.list_channels(watch.webhook) if is_told else ()
+        """Return the channels that notify the owner; none if nothing has changed and the watch continues."""
+        is_notified = changes or following.paused_because is not None
+        return self._tools.notices.list_channels(watch.webhook) if is_notified else ()
 
     def _end_run(self, watch: dtos.ClaimedWatch, result: str) -> None:
         self._metrics.count(WATCH_RUNS, result)

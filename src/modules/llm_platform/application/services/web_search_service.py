@@ -54,8 +54,8 @@ class WebSearchService(IWebSearchProvider):
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         """Return the results that can be opened.
 
-        Raises the web search errors of `domain.exceptions`. Wrong use is a TypeError, or a RuntimeError for a call while another
-        event loop has one.
+        Raises the web search errors of `domain.exceptions`, TypeError for a wrong argument type, and RuntimeError if another
+        event loop is using the service.
         """
         require_request(request, WebSearchRequest)
         async with self._loop_guard:
@@ -84,7 +84,10 @@ class WebSearchService(IWebSearchProvider):
         return answer
 
     async def search_multi(self, requests: Sequence[WebSearchRequest]) -> list[WebSearchResponse | AppException]:
-        """Return one answer or error for each request, in order; at most MAX_CONCURRENT_SEARCHES at a time."""
+        """Search concurrently, at most MAX_CONCURRENT_SEARCHES at a time. Return an answer or an error per request, in order.
+
+        Search errors are returned and not raised. Raises TypeError for a wrong argument type.
+        """
         for request in requests:
             require_request(request, WebSearchRequest)
         slots = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
@@ -120,10 +123,10 @@ class WebSearchService(IWebSearchProvider):
 
 
 def _clean(answer: WebSearchResponse) -> WebSearchResponse:
-    """Return the answer without what no reader should get: a caller's own provider, or a site, may write anything.
+    """Return the sanitized answer, because sites and a caller's own provider are untrusted.
 
-    Results that cannot be opened are dropped; addresses lose their credentials, and texts their control characters and what
-    UTF-8 cannot encode.
+    Drops results whose address cannot be opened. Removes credentials from addresses and control characters from texts, and
+    replaces lone surrogates, which UTF-8 cannot encode.
     """
     changes: dict[str, object] = {}
     results: list[WebSearchResultItem] = []

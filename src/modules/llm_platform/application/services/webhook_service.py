@@ -131,7 +131,7 @@ class WebhookService:
             await self._store.settle_webhook(delivery, status, retry_in_s)
 
     async def send(self, url: str, message_id: str, body: bytes) -> DeliveryReply:
-        """Send a signed message once. Its id must be the same at each attempt."""
+        """Send a signed message once. Every attempt to send the same message must use the same `message_id`."""
         if not self._secrets:
             return DeliveryReply(is_delivered=False, reason="WEBHOOK_SECRET is not set")
         body, timestamp = self._redact(body), int(self._clock())
@@ -143,7 +143,7 @@ class WebhookService:
         return await self._sender.send(url, headers, body)
 
     def plan_retry(self, attempt: int, reply: DeliveryReply) -> tuple[WebhookStatus, float]:
-        """Return the state after an attempt, which counts from 1, and the seconds until the next one."""
+        """Return the state after attempt number `attempt` (from 1), and the seconds until the next attempt (0.0 if none)."""
         if reply.is_delivered:
             return "delivered", 0.0
         if reply.is_final or attempt > len(self._delays_s):

@@ -71,7 +71,7 @@ class ClaimSearch:
             try:
                 async with deadline_at(self._until):
                     await asyncio.sleep(0)  # past the deadline, nothing is sent
-                    await count_fetch(self._provider.name, is_same_page=True)  # no host has all searches
+                    await count_fetch(self._provider.name, is_same_page=True)  # not counted as pages of one host
                     request = WebSearchRequest(query=query, sources=self.kinds, language=self._language)
                     return (await self._count.search(self._provider, request)).results
             except TimeoutError:

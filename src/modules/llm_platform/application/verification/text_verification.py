@@ -153,7 +153,7 @@ class TextVerification:
         return search
 
     def _list_searched_kinds(self, *, has_sources: bool) -> tuple[SourceKind, ...]:
-        """Return what is searched for further sources. The operator's documents are searched only for a text without sources."""
+        """Return the source kinds to search. The operator's documents are searched only for a text without sources."""
         searches_documents = self._tools.options.searches_documents and not has_sources
         return (*(("web",) if self._request.find_sources else ()), *((DOCUMENTS,) if searches_documents else ()))
 

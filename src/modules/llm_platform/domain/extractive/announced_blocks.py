@@ -36,7 +36,7 @@ class AnnouncedBlocks:
 
     @property
     def credit(self) -> float:
-        """The credit of the sentence for a term that is in these words."""
+        """The credit that the sentence gets for a term in `words`, 0 to 1."""
         is_short_code = self.blocks and self.blocks[0].kind == "code" and len(self.words) <= LONG_CODE_WORDS
         return CODE_CREDIT if is_short_code else LONG_CREDIT
 
@@ -59,7 +59,7 @@ def find_announced_blocks(sentence: Sentence, *, asks_how: bool) -> AnnouncedBlo
 
 
 def _list_blocks_to_show(below: Sequence[Block]) -> tuple[Block, ...]:
-    """Return the code, the table or the list items at the beginning of `below`; empty if they are too long to show."""
+    """Return the code, the table or the list items at the beginning of `below`; empty without any, or if they are too long."""
     first = below[0] if below else None
     if first is None:
         return ()

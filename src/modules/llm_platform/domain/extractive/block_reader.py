@@ -58,7 +58,7 @@ def read_blocks(text: str) -> list[Block]:
 
 
 def _find_clause_numbers(text: str) -> set[tuple[str, str]]:
-    """Return the numbers of clauses, such as 2.1 and 2.2: at least two that follow each other. `2.5 Million` is alone."""
+    """Return the numbers of clauses that have a successor or predecessor, such as 2.1 and 2.2. `2.5 Million` has neither."""
     numbers = [number.groups() for number in _CLAUSE_NUMBER.finditer(text)]
     pairs = itertools.pairwise(numbers)
     follow = [pair for pair in pairs if pair[0][0] == pair[1][0] and int(pair[1][1]) == int(pair[0][1]) + 1]
@@ -66,7 +66,7 @@ def _find_clause_numbers(text: str) -> set[tuple[str, str]]:
 
 
 def _end_last_entry(blocks: Sequence[Block]) -> None:
-    """End the last entry of a diary with its first paragraph. What is below may be about something else."""
+    """End the last entry of a diary after its first block. The text below may be about something else."""
     begins = [at for at, block in enumerate(blocks) if block.entry and (not at or blocks[at - 1].entry != block.entry)]
     for block in blocks[begins[-1] + 1 :] if begins else ():
         block.entry = ""
@@ -206,7 +206,7 @@ class _ProseReader:
 
 
 def _is_plain(line: str) -> bool:
-    """Return whether a line has none of the marks that `_take_marked` knows, as most lines do."""
+    """Return whether a line is prose without further checks: it has no mark for `_take_marked`, or is very long."""
     is_text = line[0].isalpha() and line[1:2] != ")" and "|" not in line and not line.startswith("http")
     return is_text or len(line) > MAX_MARKED_LINE_CHARS
 

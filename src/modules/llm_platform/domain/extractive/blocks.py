@@ -1,4 +1,4 @@
-"""The blocks of a text, and what finished lines become: a paragraph, a heading, entries of a diary, code, a table, or nothing.
+"""Turn finished lines into blocks of a text: a paragraph, a heading, entries of a diary, code, a table, or nothing.
 
 `block_reader` collects the lines of a block, and gives them to a `BlockWriter` when the block ends.
 """
@@ -141,7 +141,7 @@ class BlockWriter:
             self.blocks.append(Block("table", "\n".join(map(str.strip, lines)), self._heading, entry=self._entry))
 
     def _add_indented_lines(self, lines: Sequence[str]) -> None:
-        """Add indented lines. Without a colon before them they may be prose, so each part between blank lines is examined."""
+        """Add indented lines as code. Without a colon above, parts between blank lines that look like prose become paragraphs."""
         parts = _split_at_blank_lines(lines)
         if not self._is_code_announced and any(map(_is_prose, parts)):
             for part in parts:

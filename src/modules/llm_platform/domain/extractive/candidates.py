@@ -42,7 +42,7 @@ PREFIX_CHARS = 4  # paragraphs of long sources are ranked by the first letters o
 
 @dataclass(eq=False)
 class Candidate:
-    """A sentence of a source beside a question.
+    """A sentence of a source, matched with a question.
 
     - `form` is the sentence, and `found_in` has all sentences of its source.
     - `source_rank` is the position of the source, from 0.
@@ -50,8 +50,9 @@ class Candidate:
     - `announced` are the blocks that the sentence announces.
     - `own_credits` maps the number of each term in the sentence to a credit, 0 to 1.
     - `credits` also counts terms in the title, the heading, the sentence before, and the announced blocks.
-    - `is_found` is False for a sentence of a whole document that the search did not find. Words do not choose it.
-    - `score_candidates` sets `source_match`, how well the whole source matches, 0 to 1, and `score`.
+    - `is_found` is False for a sentence of a whole document that the search did not find. `choose_by_words` skips it.
+    - `score_candidates` sets `score` and `source_match` (how well the whole source matches, 0 to 1), and adds the terms of
+      the source to `credits`.
     """
 
     form: SentenceForm
@@ -84,7 +85,7 @@ class Candidate:
 
     @property
     def is_dependent(self) -> bool:
-        """True if the sentence can only be understood with the sentence before, and has no lead or code instead."""
+        """True if the sentence refers to the sentence before it, and no lead or code explains the reference."""
         return self.form.refers_back and not self.form.lead and self.form.above is None
 
     @property
@@ -94,7 +95,11 @@ class Candidate:
 
     @cached_property
     def has_own_term(self) -> bool:
-        """True if the sentence or its lead has a term, or the title of a bare answer, or the code that is announced."""
+        """True if the sentence itself has a term.
+
+        The lead and the column names count as parts of the sentence. For a bare answer, its title counts too. For a heading
+        above code or a table, that code or table counts if it has at least CODE_TERMS terms.
+        """
         if self.own_credits:
             return True
         matcher, form = self.question.matcher, self.form
@@ -177,7 +182,7 @@ def make_relevance(questions: Sequence[Question]) -> Callable[[str], int]:
 
 
 def match_source(sentences: SourceSentences, source_rank: int, question: Question) -> list[Candidate]:
-    """Return the sentences of one source, compared with the question."""
+    """Return one candidate for each sentence of a source, in order."""
     matcher = question.matcher
     heading_credits = {context: match_terms(words, matcher) for context, words in sentences.context_words.items()}
     asks_for_symbols = bool(list_symbols(question.text))
@@ -221,7 +226,7 @@ def is_in_same_table(one: Candidate, other: Candidate) -> bool:
 def measure_overlap(one: Candidate, other: Candidate) -> float:
     """Return the share of the shorter sentence's words that both have, 0 to 1. Words of the question do not count.
 
-    Announcements overlap only if they announce the same block.
+    For announcements, the result is 1 if both announce the same block, and else 0.
     """
     if one.sentence.is_announcement or other.sentence.is_announcement:
         has_both = bool(one.attachments and other.attachments)

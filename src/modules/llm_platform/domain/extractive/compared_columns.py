@@ -15,10 +15,10 @@ Columns = Mapping[int, Column]
 def list_nearest_columns(
     names: Sequence[str], columns: Columns, words: Sequence[str], sought: Sequence[Measure]
 ) -> tuple[list[int], bool]:
-    """Return the columns that fit a question best, and whether the question has a hint at them.
+    """Return the indices of the columns that fit a question best, and whether the question points to them at all.
 
-    A column whose whole name is in the question fits better than one with a part of its name there. Among these columns, or
-    among all if there are none, those that hold a `sought` measure fit best: by a word of their name, then by their unit.
+    The columns are narrowed in four steps: the whole name is in the question, a part of the name is, the name has a word for
+    a `sought` measure, the name or the unit holds such a measure. A step that would leave no column is skipped.
     """
     left, has_hint = list(columns), False
     split = {column: split_cell(names[column]) for column in columns}
@@ -55,7 +55,10 @@ def is_time_of_day(name: str) -> bool:
 
 
 def has_better_column(table: Table, chosen: int, words: Sequence[str], sought: Sequence[Measure]) -> bool:
-    """Return whether the words fit a column better whose cells cannot be compared: a warranty of `2 years` and `18 months`."""
+    """Return whether the words name a column whose cells cannot be compared, and not the `chosen` one.
+
+    An example is a column `Warranty` with `2 years` and `18 months`.
+    """
 
     def is_meant(column: int) -> bool:
         name = table.column_words[column]

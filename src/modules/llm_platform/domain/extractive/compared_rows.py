@@ -108,7 +108,7 @@ def find_ranked_rows(question: Question, tables: Sequence[Table], candidates: Se
     nearest = keep_nearest_tables(tables, asked.content)
     about = [table for table in nearest if _is_table_about(asked, table, candidates)]
     found = [rows for table in about if (rows := _find_in_table(table, asked)) is not None]
-    # A column that the question names comes before a column that is the only one of its table to be compared.
+    # A column that the question names is preferred to one that is only chosen because its table has no other to compare.
     found = [
         rows for rows in found if any(matches_any_word(name, asked.content) for name in split_cell(rows.column))
     ] or found
@@ -150,7 +150,7 @@ def find_extreme(
 
     Return None if the interpretations of the superlative disagree, or if more than `max_equal` rows tie.
 
-    An age comes before a date: the oldest member is not the one who joined first.
+    Rows found by numbers are preferred to rows found by dates: the oldest member need not have joined first.
     """
     found = [
         one

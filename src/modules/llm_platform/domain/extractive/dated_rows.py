@@ -85,7 +85,7 @@ def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Seq
 
 
 def leave_out_other_days(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out rows and entries of other days than the question asks about, even if a table or a diary then has none."""
+    """Return the candidates without the rows and diary entries of other days, even if a table or a diary then has none left."""
     asked = _read_date_question(question)
     if asked is None:
         return list(candidates)
@@ -139,7 +139,7 @@ def _is_of_day(date: str, day: DateRange) -> bool:
 
 
 def cut_other_days(question: Question, text: str, title: str) -> str:
-    """Cut the rows and entries that `leave_out_other_days` leaves out from a text."""
+    """Return a text without the table rows and diary entries that `leave_out_other_days` leaves out."""
     asked = _read_date_question(question)
     if asked is None:
         return text
@@ -167,7 +167,10 @@ def _lacks_day(table: Table, day: DateRange) -> bool:
 
 
 def list_rows_of_day(table: Table, day: DateRange) -> tuple[list[int], Column | None]:
-    """Return the indices of the rows that have this day, or a day of this month, and the only column where one has it."""
+    """Return the indices of the rows with this day, or with a day of this month, and the column that has it.
+
+    The result is `([], None)` if no column or more than one column has the day.
+    """
     by_column = {
         index: [
             row_index

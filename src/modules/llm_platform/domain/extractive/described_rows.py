@@ -35,7 +35,7 @@ SINGULAR_VOWELS: Final = str.maketrans("äöü", "aou")  # German: `Räume` are 
 class _Description(NamedTuple):
     """How a question describes rows, in folded content words.
 
-    - `words` say what the rows have, or, with `is_denied`, what they lack. `others` are the words before the "not".
+    - `words` say what the rows have, or, with `is_denied`, what they lack. `others` are the remaining words.
     - `min_share` is the share of `words` that must be known.
     - `is_guessed` is True if only a prefix denies.
     """
@@ -76,7 +76,7 @@ def _may_describe(
 
 
 def drop_rows_of_negated_question(question: Question, chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out rows if the question describes them by a "not", because single rows do not answer it."""
+    """Return the candidates, without table rows if the question has a "not", because single rows do not answer it."""
     is_denied = any(described.is_denied and not described.is_guessed for described in _list_descriptions(question))
     return [one for one in chosen if not (is_denied and one.sentence.row)]
 

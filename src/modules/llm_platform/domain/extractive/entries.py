@@ -116,7 +116,10 @@ def split_entries(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def keep_entries(text: str, is_kept: Callable[[str], bool]) -> str:
-    """Return a text without the entries whose date is not kept. What is below the last entry stays."""
+    """Return a text without the diary entries for whose date `is_kept` returns False. The text below the last entry stays.
+
+    A text whose lines do not begin with dates is returned unchanged.
+    """
     if not detect_diary_style(text).dates_begin_lines:
         return text
     lines = text.split("\n")

@@ -42,8 +42,10 @@ _SUFFIX_NOUN: Final = r"(?P<noun>(?: [^\W\d_]+)?) ?"  # `20 seats or more`
 class Value(NamedTuple):
     """A value in a question.
 
-    - For a quantity, `first` and `last` are equal, and `factor` has converted them to `unit`, which is empty if unknown.
-    - For a date, they are its first and last day, and `unit` is None.
+    - For a quantity, `first` and `last` are equal. They are already multiplied by `factor`, so they are in the base unit
+      `unit`, which is empty if unknown.
+    - For a date, `first` and `last` are the numbers of its first and last day, and `unit` is None.
+    - `end` is the offset after the value.
     """
 
     first: float
@@ -81,7 +83,10 @@ class Limit(NamedTuple):
 
 
 def read_limits(question: str) -> list[Limit]:
-    """Return the interpretations of the first limit, one for each measure of a comparative; empty without a limit."""
+    """Return the interpretations of the first limit, one for each measure of a comparative; empty without a limit.
+
+    Only the first MAX_READ_CHARS characters are read.
+    """
     return list(_read_limits(question[:MAX_READ_CHARS].casefold()))
 
 
@@ -92,7 +97,7 @@ def _read_limits(text: str) -> Sequence[Limit]:
 
 
 def _read_range(text: str) -> Iterator[Limit]:
-    """Yield the limit of `between 10 and 20 pounds`. The first value has the unit of the second one."""
+    """Yield the limit of `between 10 and 20 pounds`. A first value without a unit has the unit of the second value."""
     for phrase in _compile("between").finditer(text):
         low = _read_any_value(text, phrase.end())
         between = low and _compile("and").match(text, low.end + text.startswith(" ", low.end))
@@ -164,7 +169,10 @@ def _read_any_value(text: str, at: int) -> Value | None:
 
 
 def _read_value(text: str, at: int, *, is_date: bool) -> Value | None:
-    """Return the value at a place of a case-folded text, or after an article there. `is_date` includes times of the day."""
+    """Return the value that begins at this offset of a case-folded text, after an article or a word such as "about" if any.
+
+    With `is_date`, the value is a date or a time of the day.
+    """
     skipped = _compile("skipped").match(text, at)
     at = skipped.end() if skipped else at
     if not is_date:
@@ -235,6 +243,6 @@ def load_phrases(*parts: PhraseKind) -> frozenset[str]:
 
 @cache
 def _compile(part: PhraseKind) -> re.Pattern[str]:
-    """Return the pattern of the phrases of a part, with the blanks around them."""
+    """Return the pattern of the phrases of a part, each as whole words, and of one blank after the phrase if there is one."""
     phrases = sorted(load_data("limits")[part], key=len, reverse=True)
     return re.compile(rf"(?:(?<!\w)(?:{'|'.join(map(re.escape, phrases))})(?!\w)[ ]?)")

@@ -60,7 +60,7 @@ class ScoredCell:
     """A cell with its scores.
 
     - `column_closeness` is the cosine of the question, without the name of the row, and the name of the column.
-      `cell_closeness` is the cosine with the name of the column and the cell.
+    - `cell_closeness` is the cosine of the same question and the column name followed by the cell.
     - `log_odds` is the score of the support model: how likely the cell answers the question. `scored_by` names the model.
     """
 

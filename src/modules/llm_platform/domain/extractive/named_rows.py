@@ -57,8 +57,9 @@ def _matches_whole_question(row: Candidate, content: tuple[str, ...]) -> bool:
 
 
 def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out the rows that the question does not mean: it names a cell that only other rows of their table have.
+    """Return the candidates without the rows that the question does not mean.
 
+    If the question names a cell that only one row of a table has, the rows of this table without such a cell are left out:
     `Who drives AB 12 C?` does not ask about the car AB 12 D, though most of its words are in that row too.
     """
     content = tuple(list_content_words(question))
@@ -75,8 +76,8 @@ def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) ->
 def pick_asked_cells(question: Question, row: Candidate) -> list[tuple[str, str]]:
     """Return the cells of a row for a model to read, each with the name of its column.
 
-    A small model loses one cell among fifteen others: of a wide row it gets the first cell and those that the question names,
-    by their column or by themselves. All are returned if the question names none.
+    A small model overlooks one cell among fifteen others. A row of at least WIDE_FROM columns is therefore reduced to its first
+    cell and the cells that the question names, by their column or their text. If it names none, all cells are returned.
     """
     cells = list(zip(row.sentence.columns, row.sentence.row, strict=True))
     if len(cells) < WIDE_FROM:
@@ -108,8 +109,8 @@ class NamedRows:
 def group_named_rows(question: Question, candidates: Sequence[Candidate]) -> list[NamedRows]:
     """Return the rows that the question names, in groups. Groups named by more words come first, then smaller groups.
 
-    A row is named by a whole cell, or by the first word of a cell and another one if that names no second row. Rows are left out
-    if the same words and others name another row of their table. A question with a "not" names none.
+    A row is named by a whole cell, or by the first and another word of a cell if these words name no second row. A group is
+    left out if another group of its table is named by the same words and more. A question with a "not" names no rows.
     """
     if count_negators(fold_words(question.text)):
         return []
@@ -168,7 +169,7 @@ class _QuestionWords:
         return all(self._look_up(word)[0] for word in split_cell(cell))
 
     def _look_up(self, word: str) -> tuple[bool, bool]:
-        """Return whether the question has the word, and whether the word is there more than a function word."""
+        """Return whether the question has the word, and whether it has the word as a content word."""
         if word not in self._known:
             self._known[word] = matches_any_word(word, self._words), matches_any_word(word, self._content)
         return self._known[word]

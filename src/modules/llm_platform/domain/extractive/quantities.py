@@ -1,7 +1,7 @@
 """Parse numbers with units, dates and times of the day in table cells and questions.
 
 All values become numbers that can be compared: known units are converted (900 g is 0.9 kg, 1 h 30 min is 90 min), a date is a
-number such as 20240131, and a time of the day is its minutes.
+number such as 20240131, and a time of the day is the minutes since midnight.
 """
 
 import re
@@ -50,7 +50,12 @@ _SHORT_DATE: Final = re.compile(r"(?<![\d./])(\d{1,2})(?:\.(\d{1,2})\.|/(\d{1,2}
 
 
 class Quantity(NamedTuple):
-    """A number as written, with its base unit (empty if unknown), the factor that converts to it, and its span with the unit."""
+    """A number with its unit.
+
+    - `figure` is the number as written, without blanks. For a time of the day, it is the minutes since midnight.
+    - `unit` is the base unit, empty if unknown, and `factor` converts the number to it.
+    - `start` and `end` are the span of the number with its unit.
+    """
 
     figure: str
     unit: str
@@ -162,7 +167,9 @@ def _compile_date() -> re.Pattern[str]:
 def find_date(text: str, *, month_first: bool = False) -> DateRange | None:
     """Return the first date of a case-folded text: `2026-03-14`, `14.03.2026`, `14 march 2026`, `14-mar-26`, `june`, or a year.
 
-    With dots the day is first, with slashes the month if `month_first` is True. ValueError: the date is not valid.
+    With dots the day is first, with slashes the month if `month_first` is True.
+
+    Raises ValueError if the date is not valid.
     """
     found = _compile_date().search(text)
     if found is None:
@@ -184,7 +191,7 @@ def find_date(text: str, *, month_first: bool = False) -> DateRange | None:
 def find_date_range(text: str, *, month_first: bool = False) -> DateRange | None:
     """Return the first date or range of dates in a case-folded text: `14–16 march`, `1 june to 30 september`.
 
-    ValueError: the date is not valid.
+    Raises ValueError if the date is not valid.
     """
     day = find_date(text, month_first=month_first)
     if day is None:
@@ -200,7 +207,9 @@ def find_date_range(text: str, *, month_first: bool = False) -> DateRange | None
 
 
 def find_question_date(question: str, *, month_first: bool) -> DateRange | None:
-    """Return the only date of a case-folded question, which may have no year: `9.6.`, `26/4`. None if it has no date, or two.
+    """Return the only date of a case-folded question, which may have no year: `9.6.`, `26/4`.
+
+    Return None if it has no date, two dates or an invalid one.
 
     With `month_first`, 3/4 may be March 4 or April 3, so it counts as no date. 14/3 and 3/14 are dates.
     """

@@ -27,7 +27,7 @@ MIN_STEM = 4  # two forms of a word share at least this many letters
 MAX_ENDING = 4  # one form has at most this many letters more than the other
 PREFIX_STEM = 6  # a word with this many letters may be a prefix of a longer form: install, installation
 MAX_SUFFIX = 5  # letters that such a longer form adds
-LONG_STEM = 8
+LONG_STEM = 8  # from this length on, words beyond ASCII may differ in their last two letters
 MINUS_SIGN = "\u2212"
 
 # A connector separates two questions only if a question word follows. `A list and a tuple` is one part.
@@ -75,7 +75,7 @@ _ASKS_HOW = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A folded word of the question that an answer should have, and its weight without rarity."""
+    """A folded word of the question that an answer should have, and its weight, which does not consider how rare it is."""
 
     word: str
     weight: float
@@ -85,7 +85,7 @@ class Term:
 class Question:
     """A question and its terms.
 
-    - `parts` has the indices of the terms of each thing that is asked.
+    - `parts` has a set for each part of the question: the indices of the terms of the part.
     - `asks_how` is True if it asks how to do something.
     - `asks_what` is True if it asks for a definition or an explanation.
     """
@@ -99,7 +99,7 @@ class Question:
 
     @cached_property
     def matcher(self) -> TermMatcher:
-        """Finds the terms among words. It remembers the words that it has seen."""
+        """Finds the terms among words, and caches its results."""
         return TermMatcher(self.terms)
 
 
@@ -133,7 +133,7 @@ def read_question(text: str, language: str) -> Question:
 
 
 def read_question_as_written(text: str, default_language: str) -> Question:
-    """Return a question in the language that it is written in; in the default one if that is not certain."""
+    """Return a question, read in the language that it is written in, or in `default_language` if that is uncertain."""
     return read_question(text, detect_language(text) or default_language)
 
 

@@ -28,7 +28,10 @@ _UNSPACED_END = "。！？：」』）"
 
 
 def render_answer(selection: Selection, messages: Messages, max_tokens: int) -> str:
-    """Return the answer in Markdown; empty without quotes. Blocks beyond `max_tokens` are left out."""
+    """Return the answer in Markdown; empty without quotes.
+
+    From the first block that would exceed `max_tokens` on, blocks are left out. The first block of the answer always stays.
+    """
     text = ""
     for block in _render_blocks(selection, messages):
         longer = f"{text}\n\n{block}" if text else block
@@ -169,7 +172,7 @@ def _join_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _render_lists(quotes: Sequence[Quote]) -> list[str]:
-    """Return the quotes as lists. If adjacent items have the same lead, it is once above them."""
+    """Return the quotes as lists. A lead that adjacent items share is written once, above them."""
     blocks: list[str] = []
     lines: list[str] = []
     for lead, group in itertools.groupby(quotes, key=lambda quote: quote.lead):

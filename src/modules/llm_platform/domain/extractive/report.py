@@ -29,7 +29,7 @@ from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 OPENING_SHARE = 0.25  # the opening may have this share of the report's tokens
 MIN_SECTION_TOKENS = 120  # each section may have this many, even if the report becomes longer than its limit
-LATIN_ONLY_BELOW = 0.02  # sources are in Latin script below this share of other letters
+LATIN_ONLY_BELOW = 0.02  # sources are in Latin script if fewer of their characters than this share are other letters
 SCRIPT_SAMPLE_CHARS = 3000  # the beginning of each source in which letters are counted
 
 _OTHER_LETTER = re.compile(r"[\u0370-\u03ff\u0400-\u1fff\u2e80-\ud7af]")

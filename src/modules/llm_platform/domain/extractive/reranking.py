@@ -34,11 +34,11 @@ MAX_NEAR_ENGLISH: Final = 96  # of these, English ones: their vectors say more, 
 MIN_MEASURED: Final = 24  # sentences that make a mean and a deviation
 MAX_READ: Final = 8  # sentences of one question that the support model scores
 NEARLY_BEST: Final = 1.0  # the log-odds of a further quote may be lower than the best by this much
-# Of many sentences, the best one by words answers if it is one of the nearest ones, too, and the best one for the model.
+# The best of at least AGREED_AMONG sentences by words is agreed if it is also one of the AGREED_NEAR nearest to the question.
 AGREED_AMONG: Final = 60
 AGREED_NEAR: Final = 3
-AGREED_TERMS: Final = 3  # terms that the question must have,
-AGREED_COVERAGE: Final = 0.4  # and the share of them that the sentence must have
+AGREED_TERMS: Final = 3  # the question must have at least this many terms
+AGREED_COVERAGE: Final = 0.4  # the sentence must have this share of the terms, by weight
 MAX_BEFORE_CHARS: Final = 160  # only the end of the sentence before is read
 
 ScoringModel = Literal["english", "languages", "near"]
@@ -98,7 +98,7 @@ class ScoredSentence:
     - `closeness` is its cosine with the question. `z_score` is how far `closeness` is above the mean, in standard
       deviations.
     - `log_odds` is the score of the support model, and `scored_by` names the model that scored the sentence.
-    - `is_agreed` is True if it is the best of many sentences by words, and one of the nearest ones.
+    - `is_agreed` is set by `mark_agreed`: the ranking by words and the encoder agree on the sentence.
     """
 
     candidate: Candidate
@@ -166,7 +166,10 @@ class ComparedSentences:
 
 
 def group_by_language(question: Question, near: Sequence[Candidate]) -> list[ComparedSentences]:
-    """Return the English sentences, if the question is English, and the others. `near` has the best sentence by words first."""
+    """Return one group of English sentences and one of all others. Empty groups are left out.
+
+    If the question is not English, all sentences are in the second group. `near` has the best sentence by words first.
+    """
     english: list[Candidate] = []
     others: list[Candidate] = []
     for candidate in near:
@@ -194,9 +197,10 @@ def select_nearest(selection: Selection, group: ComparedSentences, closeness: Se
 
 
 def mark_agreed(selection: Selection, best: Candidate, nearest: Sequence[ScoredSentence]) -> list[ScoredSentence]:
-    """Return the sentences, with `is_agreed` set for `best` if it is also one of the nearest.
+    """Return the sentences, with `is_agreed` set for `best`, the best of all sentences by words, if the encoder confirms it.
 
-    `best` is the best of all sentences by words.
+    It must be one of the AGREED_NEAR nearest sentences and must have enough words of the question. With fewer than
+    AGREED_AMONG sentences, none is agreed.
     """
     is_near = any(one.candidate is best for one in nearest[:AGREED_NEAR])
     if len(selection.candidates) < AGREED_AMONG or not is_near or not _has_enough_words(selection.question, best):
@@ -217,7 +221,8 @@ class RerankedSelection:
     """A selection after the models have scored its sentences.
 
     - `selection.chosen` has the sentences that answer.
-    - `ordered` has the scored sentences, the likeliest answer first.
+    - `ordered` has the scored sentences, the likeliest answer first. If none certainly answers, it has only the sentences in
+      the language of the question, if there are any.
     - `may_answer` is True if no sentence certainly answers, but the first of `ordered` may.
     """
 
@@ -230,8 +235,8 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
     """Choose the sentences that answer.
 
     The best sentence has the highest margin above `may_answer_from`. The sentences chosen by words stay if the question has
-    several parts, or if one of them is nearly as good as the best sentence and the best sentence may answer. An uncertain best
-    sentence is chosen alone if it is agreed. Other quotes must have the options, signs and identifiers of the question.
+    several parts, or if the best sentence reaches `words_from` and one of them is nearly as good. An uncertain best sentence is
+    chosen alone if it is agreed. The choice is dropped if it lacks an option, sign or identifier of the question.
     """
     ranked = sorted(scored, key=lambda one: -one.margin)
     ordered = [one.candidate for one in ranked]

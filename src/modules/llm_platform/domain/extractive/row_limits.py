@@ -135,7 +135,10 @@ def has_unit(column: Column, unit: str) -> bool:
 
 
 def _align_years(column: Column, limit: Limit) -> Sequence[float | None] | None:
-    """Drop the year if the limit has none and all values share one; None if they cannot be compared."""
+    """Return the values as they compare with the limit: without the year if the limit has none and all values share one.
+
+    Return None if they cannot be compared.
+    """
     known = [value for value in column.values if value is not None]
     if limit.has_year:
         return column.values if known[0] >= YEARS else None
@@ -144,11 +147,13 @@ def _align_years(column: Column, limit: Limit) -> Sequence[float | None] | None:
 
 
 def list_within(column: Column, limit: Limit) -> set[int]:
+    """Return the indices of the rows whose value in the column is within the limit."""
     values = column.values if limit.unit is not None else _align_years(column, limit) or ()
     return {index for index, value in enumerate(values) if value is not None and limit.contains(value)}
 
 
 def _divides(column: Column, limit: Limit) -> bool:
+    """Return whether some rows are within the limit and some beyond it."""
     known = sum(value is not None for value in column.values)
     return 0 < len(list_within(column, limit)) < known
 

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.extractive.question import INFLECTED_CREDIT, NA
 SOURCE_CREDIT = 0.25  # every sentence gets this credit for a term that is anywhere in its source
 SOURCE_SHARE = 0.15  # the match of the whole source makes up this share of the score
 RANK_STEP = 0.05  # the score is divided by 1 plus this times the rank of the source
-OFF_SUBJECT = 0.4  # factor for a sentence without a name of the question that another source has
+OFF_SUBJECT = 0.4  # factor for the sentences of a source that lacks a name of the question which another source has
 SHARPNESS = 1.5  # exponent on the share of terms
 
 
@@ -70,7 +70,10 @@ def get_rank_key(candidate: Candidate) -> tuple[float, int, int]:
 
 
 def score_candidate(candidate: Candidate, focus: Sequence[float], weights: TermWeights, asked: Iterable[int]) -> float:
-    """Return the score of a sentence for the terms, weighted by `focus`. `asked` are the terms whose names it must have."""
+    """Return the score of a sentence. `focus` has the weight of each term.
+
+    `asked` are the indices of terms. A sentence that lacks a name among them scores OFF_SUBJECT times as much.
+    """
     total = sum(focus)
     share = sum(focus[number] * credit for number, credit in candidate.credits.items()) / total if total else 0.0
     sharp: float = share**SHARPNESS

@@ -34,7 +34,7 @@ from modules.llm_platform.domain.extractive.scoring import (
 from modules.llm_platform.domain.extractive.sentences import Sentence
 
 MAX_QUOTES = 3  # quotes for a question of one part
-MAX_QUOTES_A_PART = 2
+MAX_QUOTES_A_PART = 2  # quotes for each part of a question of several parts
 OTHER_SOURCE_FLOOR = 0.75  # a sentence of another source than the best one needs this share of the top score
 SAME_SOURCE_FLOOR = 0.7  # a sentence of the same source needs this share
 ANSWERS_FROM = 0.45  # all quotes together need this share of the terms, weighted by rarity
@@ -115,9 +115,9 @@ def make_quotes(selection: Selection) -> list[Quote]:
 
 
 class _PartSelector:
-    """Selects the sentences for one part of a question, beside the sentences that earlier parts have `selected`.
+    """Selects the sentences for one part of a question.
 
-    `part` has the numbers of its terms.
+    `part` has the indices of its terms, and `selected` the sentences that were selected for earlier parts.
     """
 
     def __init__(

@@ -183,9 +183,10 @@ def _make_announcement(heading: str, block: Block, columns: tuple[str, ...] = ()
 
 
 def read_table(block: Block) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the column names, and the rows with at least two cells with a text.
+    """Return the column names, and the rows that have text in at least two cells.
 
-    A row with fewer cells than columns has empty ones at its end, as in GFM. A row with more is left out.
+    Empty cells are added to a row with fewer cells than columns, as in GFM. A row with more cells, or longer than
+    MAX_SENTENCE_CHARS, is left out. A table of one column or of more than MAX_COLUMNS has no rows.
     """
     names, _, *lines = block.text.split("\n")
     columns = split_cells(names)

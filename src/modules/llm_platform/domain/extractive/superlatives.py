@@ -65,7 +65,7 @@ def means_earliest_start(words: Sequence[str], at: int, language: str) -> bool:
 
 
 def list_interpretations(words: Sequence[str]) -> list[Superlative]:
-    """Return the interpretations of the superlative in front: `oldest` is the most of an age, or the earliest date."""
+    """Return the interpretations of the superlative at the beginning: `oldest` means the highest age or the earliest date."""
     if not words:
         return []
     named = _list_named(words[0])

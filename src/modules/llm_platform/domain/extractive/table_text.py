@@ -29,7 +29,10 @@ _HEADING: Final = re.compile(r"^#{1,6}[ \t]+([^\n]*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class PlacedTable:
-    """A table, and the span of each of its rows in the text. `has_all_rows` is False if a row could not be read."""
+    """A table, and the span of each of its rows in the text.
+
+    `has_all_rows` is False if a row could not be read, or was left out because it may be a total.
+    """
 
     table: Table
     spans: tuple[Span, ...]

@@ -123,7 +123,7 @@ class Table:
 
     @cached_property
     def flags(self) -> dict[int, list[bool | None]]:
-        """Maps each column with a "yes" to what its cells say: True for yes, False for no, None for other cells."""
+        """Maps each column with a "yes" to what its cells say: True for yes, False for no or nothing, None for other text."""
         yes, lacking = load_word_list("yes"), load_word_list("lacking")
         found: dict[int, list[bool | None]] = {}
         for column in range(len(self.columns)):
@@ -136,7 +136,7 @@ class Table:
         return found
 
     def _find_forms(self, word: str) -> list[str]:
-        """Return the words of cells that are forms of a word. They begin alike, and are looked for once."""
+        """Return the words of cells that are forms of a word. The result is cached."""
         if word not in self._forms:
             self._forms[word] = [
                 other for other in self._words_by_prefix.get(word[:PREFIX_LETTERS], ()) if matches_word(word, other)
@@ -175,8 +175,8 @@ class RowsFound:
 
     - `row_indices` are the indices of these rows in the table.
     - `extreme` and `column` say in which column the rows have the highest or lowest value. Both are empty for a count.
-    - `decision` is what the rows say to a question that wants a yes or no, or that names alternatives: "first" if the row that
-      is called `name`, the first one, has the most or the least, and "same" if all have the same.
+    - `decision` answers a question that wants a yes or no, or that names alternatives; empty for other questions. "first"
+      means that the first row, which is called `name`, has the most or the least. "same" means that all rows are equal.
     """
 
     table: Table
@@ -198,9 +198,10 @@ def find_rows_by_name(table: Table, content: Sequence[str]) -> list[int]:
 
 
 def filter_rows(table: Table, content: Sequence[str]) -> list[int]:
-    """Return the indices of the rows that the question names.
+    """Return the indices of the rows that the question does not rule out; of all rows if it names no cell and no flag.
 
-    It names a row by all words of a cell, or by a column in which the cell says yes.
+    A column rules out rows if the question names one of its cells by all words, and the row has another cell there. A column of
+    yes and no that the question names rules out the rows that do not say yes. The first column rules out nothing.
     """
     indices, named = list(range(len(table.rows))), table.find_named_cells(content)
     for column in range(1, len(table.columns)):

@@ -1,4 +1,4 @@
-"""Tell the reasoning in a model's text, `<think>…</think>`, from the answer, also while the text is streamed."""
+"""Separate the reasoning in a model's text, `<think>…</think>`, from the answer, also while the text is streamed."""
 
 import re
 from typing import Final, NamedTuple

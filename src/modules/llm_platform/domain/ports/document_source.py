@@ -8,11 +8,11 @@ from modules.llm_platform.domain.dtos.indexing_dtos import FoundDocument, LeftOu
 
 
 class IDocumentWalk(ABC):
-    """One way through documents. It blocks, and is used by one thread; `stop` alone may be called from any."""
+    """One pass over documents. It blocks, and only one thread may use it. Only `stop` may be called from any thread."""
 
     total_bytes: int  # size of all documents
-    origins: Collection[str] | None = None  # those whose documents it gives completely; None: documents have no origins
-    remarks: Sequence[tuple[str, str]] = ()  # what there is to say of a place beside the documents
+    origins: Collection[str] | None = None  # those of which it yields all documents; None if documents have no origins
+    remarks: Sequence[tuple[str, str]] = ()  # pairs of a place and what to report about it
 
     @abstractmethod
     def __iter__(self) -> Iterator[FoundDocument | LeftOut]:
@@ -20,7 +20,7 @@ class IDocumentWalk(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Let the document that is being read fail, and every later one."""
+        """Make the document that is being read fail, and every later one."""
 
     @abstractmethod
     def close(self) -> None:

@@ -12,7 +12,7 @@ class IHealthProbe(Protocol):
     name: str
 
     async def ping(self) -> str:
-        """Return a short status of the upstream. That of a store may be empty: it is then not worth a line in the report.
+        """Return a short status of the upstream. A store may return an empty status, which gets no line in the report.
 
         Raises an AppException, with cause and remedy, if it is unhealthy.
         """

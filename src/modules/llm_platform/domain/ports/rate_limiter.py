@@ -25,7 +25,7 @@ class RateLimit:
 class RateLimits:
     """The limit of each client, and the limit of all clients together. None means no limit.
 
-    `reads` is that of a client's searches and reads, which have the client's limit if it is None.
+    `reads` is the limit of a client's searches and reads. If it is None, the limit of the client applies to them.
     """
 
     client: RateLimit | None = None

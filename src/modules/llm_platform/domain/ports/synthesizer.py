@@ -73,7 +73,7 @@ class ISynthesizer(ABC):
 
     @abstractmethod
     async def synthesize(self, request: SynthesisRequest) -> Synthesis:
-        """Markdown that cites sources as [n] by their `index`; says plainly when they do not answer (`answered` False).
+        """Return Markdown that cites sources as [n] by their `index`. If they do not answer, it says so (`answered` is False).
 
         The text is not trusted: callers sanitise it and check its citations. Raises an AppException when nothing could be
         written.

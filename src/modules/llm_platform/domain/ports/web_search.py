@@ -15,7 +15,7 @@ class IWebSearchProvider(ABC):
 
     @abstractmethod
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        """Best result first, at most `request.count`, every URL http, https or doc.
+        """Return at most `request.count` results, best first. Each URL has the scheme http, https or doc.
 
         Empty results mean that the search found nothing. A failed search raises a web search error of `domain.exceptions`
         and nothing else. An unsupported part of the request (a source kind, engines, a filter) is ignored and reported in

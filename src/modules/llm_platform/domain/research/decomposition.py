@@ -1,4 +1,4 @@
-"""Questions that rules make of one question, where no model plans: its parts, and aspects of its topic."""
+"""Split a question into its parts and into aspects of its topic by rules, for research that no model plans."""
 
 import re
 
@@ -38,7 +38,8 @@ def decompose_question(question: str, language: str) -> list[str]:
 def aspect_questions(question: str, language: str) -> list[str]:
     """Return sub-questions that can be headings.
 
-    They are the parts of the question if each part is a question itself, and else the question and its aspects.
+    These are the parts of the question if each part is a question itself. Otherwise they are the question, and its topic with
+    each aspect that shares no content word with it.
     """
     parts = [part.strip(" ?？.!") for part in _CLAUSE.split(question)]
     if len(parts) > 1 and all(_is_question(part, language) for part in parts):
@@ -65,15 +66,15 @@ def _aspects(language: str) -> list[str]:
 
 
 def _openings(language: str) -> frozenset[str]:
-    """Return the words that questions open with, as `split_words` folds them; none where they are not listed."""
+    """Return the folded words that questions begin with; empty for a language without a list."""
     return frozenset(split_words(load_data("question_openings").get(get_primary_subtag(language), "")))
 
 
 def _is_question(part: str, language: str) -> bool:
-    """Return whether the part has content words and opens as a question: with `how`, or with a function word before it.
+    """Return whether a part has content words and begins like a question: with `how`, or with a function word and `how`.
 
-    `the X2 compressor` and `in Norway` open with a function word, too, and ask nothing. A language whose openings are not
-    listed has no better sign than a function word.
+    A function word alone does not suffice: `the X2 compressor` and `in Norway` ask nothing. It does in a language whose question
+    words are not listed.
     """
     first, *rest = split_words(part) or [""]
     if not rest or first not in _openings(language) | load_stop_words(language) or not content_words(part, language):

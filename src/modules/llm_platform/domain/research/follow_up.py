@@ -57,7 +57,7 @@ _AND: Final = frozenset(["and", "und", "et", "y", "e", "ed", "en", "i", "Ð¸", "Ð
 
 
 def standalone_by_rules(question: str, turns: Sequence[Turn], language: str) -> str:
-    """Return the question; if it is elliptic, with the topic terms of the turns in front."""
+    """Return the question; if it is elliptic, with the topic terms of the turns in front, cut at MAX_QUERY_CHARS."""
     if not turns or not is_elliptic(question, turns, language):
         return question
     topic = topic_terms(question, turns, language)
@@ -74,7 +74,7 @@ def is_elliptic(question: str, turns: Sequence[Turn], language: str) -> bool:
     definite = _rules(get_primary_subtag(language)).definite
     has_name = any(term.weight >= NAME_WEIGHT for term in own)
     if definite and len(own) <= MAX_DEFINITE_TERMS and not has_name and definite.search(question):
-        return True  # it asks for `the` thing of a few words, without saying of what
+        return True  # such as `What is the reaction?`, which does not say of what
     is_thing = len(own) == 1 and not has_name and not read_question(question, language).asks_what
     if is_thing and len(turns) > 1:
         return True  # In a thread, `Does freezing work?` refers to the topic, and `What is photosynthesis?` does not
@@ -104,7 +104,7 @@ def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> boo
 
 
 def has_content_words(question: str, language: str, terms: int = 1) -> bool:
-    """Return whether the question has this many content words of its own."""
+    """Return whether the question has at least this many terms that name something."""
     return len(_terms(question, language)) >= terms
 
 
@@ -124,7 +124,7 @@ class _TopicTerm:
     """A term of the thread.
 
     - `word` is the term in the singular, and `written` the term as it was written first.
-    - `weight` says how much it tells about the topic.
+    - `weight` says how likely it is a term of the topic.
     - `is_new_name` is True if the last question has it capitalized.
     """
 
@@ -135,7 +135,10 @@ class _TopicTerm:
 
 
 def _weigh_terms(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:
-    """Return the terms of the questions, then those that the last answer repeats, in the order of their first mention."""
+    """Return the terms of the questions in order of first mention, then the terms that only the last answer has.
+
+    A term of the last answer counts if a question has it too, or if the answer mentions it MIN_MENTIONS times.
+    """
     found: dict[str, _TopicTerm] = {}
     for number, turn in enumerate(turns):
         age = len(turns) - 1 - number
@@ -151,7 +154,7 @@ def _weigh_terms(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:
     wanted = {word for word, count in counts.items() if word in found or count >= MIN_MENTIONS}
     asked_before = [turn.question for turn in turns]
     for word, written in _list_written_terms(answer, language, wanted).items():
-        if has_foreign_syntax(written, asked_before):  # an answer repeats what pages want searched
+        if has_foreign_syntax(written, asked_before):  # syntax that a page may have put there
             continue
         term = found.setdefault(word, _TopicTerm(word, written))
         term.weight += ANSWER_WEIGHT * min(1.0, math.log1p(counts[word]) / math.log1p(ANSWER_MENTIONS))
@@ -159,7 +162,7 @@ def _weigh_terms(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:
 
 
 def _list_written_terms(text: str, language: str, wanted: Collection[str] | None = None) -> dict[str, str]:
-    """Return the terms of a text in the singular, those of `wanted` alone if it is given, and each as written first."""
+    """Map each term of a text, in the singular, to its first spelling. With `wanted`, other terms are left out."""
     found: dict[str, str] = {}
     for chunk in _CHUNK.findall(_separate_words(text, language)):
         written = _POSSESSIVE.sub("", chunk.strip(_PUNCTUATION))
@@ -181,7 +184,7 @@ def _separate_words(question: str, language: str) -> str:
 
 
 def _terms(text: str, language: str) -> list[Term]:
-    """Return the terms that name something; pieces of a script without spaces are those between its function words."""
+    """Return the terms that name something. In a script without spaces, function words separate the terms."""
     terms = read_question(_separate_words(text, language), language).terms
     return [
         term for term in terms if term.weight > WEAK_WEIGHT and term.word not in load_words("follow_up", "attributes")

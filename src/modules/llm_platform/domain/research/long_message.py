@@ -1,4 +1,4 @@
-"""A message that is longer than a question: the question in it, found by rules, and the text around it.
+"""Find the question in a message that is too long to be a query, by rules. The whole message becomes the context.
 
 A language model may find a better question later (`application/research/follow_up.py`).
 """
@@ -20,13 +20,13 @@ from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect_l
 from modules.llm_platform.domain.text.sentences import QUESTION_MARKS, is_question, split_sentences
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-# A longer text is a message: the question in it is searched, and all of it is the context. At most MAX_QUERY_CHARS, since a
-# text up to here is the query itself.
+# A longer text is a message: its question is the query, and the whole text is the context. A shorter text is the query itself,
+# so this limit may not exceed MAX_QUERY_CHARS.
 LONG_MESSAGE_ABOVE_CHARS: Final = MAX_QUERY_CHARS
 MAX_MESSAGE_CHARS: Final = MAX_CONTEXT_CHARS + MAX_QUERY_CHARS  # longest message whose question is searched for
-MAX_WEIGHED: Final = 200  # questions of a message
+MAX_WEIGHED: Final = 200  # only the last questions of a message are examined, at most this many
 PARAGRAPH: Final = "\n\n"  # divides the parts of a context
-NAMED_TERMS: Final = (2, 1)  # `Any ideas?` names one thing: such a question is taken if no other one is there
+NAMED_TERMS: Final = (2, 1)  # a question with a single term, such as `Any ideas?`, is only taken if there is no other
 
 LongQuery = Annotated[
     str,
@@ -99,9 +99,10 @@ SearchQuery = Annotated[LongQuery, AfterValidator(find_question)]  # the questio
 
 
 def join_context(message: str | None, other: str | None = None) -> str | None:
-    """Return the `context` of a research run: the message after the other text. None without any.
+    """Return the `context` of a research run: `other`, then the message; None if both are empty.
 
-    Beyond MAX_CONTEXT_CHARS it lacks its middle: of the other text first, since the message is what the user wrote.
+    If the context would exceed MAX_CONTEXT_CHARS, its middle is cut out. The middle of `other` is cut first, because the user
+    wrote the message.
     """
     own, before = (text.replace("\x00", "").strip() if text else "" for text in (message, other))
     if own and before:
@@ -110,12 +111,15 @@ def join_context(message: str | None, other: str | None = None) -> str | None:
 
 
 def is_excerpt(question: str, context: str) -> bool:
-    """Return whether the question is in the context word for word, so that it was taken from there."""
+    """Return whether the context contains the question word for word. White space does not count."""
     return one_line(question) in one_line(context)
 
 
 def _find_marked_question(text: str) -> str | None:
-    """Return what a key of a JSON object marks as the question, else the last quotation, tag or last line that does."""
+    """Return the text that is marked as the question: by a key of a JSON object, else by a quotation, a tag or the last line.
+
+    The last of several quotations, tags and lines counts. None if no marked text names something.
+    """
     fields = _fields(text)
     marked = [fields[key] for key in _KEYS if isinstance(fields.get(key), str)]
     lines = _CODE.sub("\n\n", text).splitlines()
@@ -144,7 +148,7 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def _find_last_question(sentences: list[str], language: str) -> str | None:
-    """Return the last question that is understood by itself, else the last one that names something."""
+    """Return the last question that can be understood alone, else the last one that names something; None without one."""
     questions = [sentence for sentence in reversed(sentences) if is_question(sentence)][:MAX_WEIGHED]
     whole = [question for question in questions if not refers_to_thread(question, (), language)]
     tries = ((question, terms) for few in (whole, questions) for terms in NAMED_TERMS for question in few)
@@ -158,7 +162,7 @@ def _find_last_instruction(sentences: list[str], language: str) -> str | None:
 
 @cache
 def _instruction(primary: str) -> re.Pattern[str]:
-    """Return what the instructions of a language begin with."""
+    """Return a pattern of the words that instructions begin with in this language."""
     data = load_data("instructions").get(primary)
     if data is None:
         return re.compile(r"(?!)")
@@ -169,7 +173,7 @@ def _instruction(primary: str) -> re.Pattern[str]:
 
 
 def _sentences(text: str, language: str) -> Iterator[str]:
-    """Yield the sentences outside code, without tags around them and the signs of a list or a heading in front."""
+    """Yield the sentences outside code, without tags and without the signs of a list or a heading before them."""
     for line in _lines(_TAG.sub("\n", _CODE.sub("\n\n", text))):
         for start, end in split_sentences(line, language):
             if end - start >= MIN_QUESTION_CHARS:
@@ -177,7 +181,7 @@ def _sentences(text: str, language: str) -> Iterator[str]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield the lines, those of a wrapped sentence as one. The time is linear."""
+    """Yield the lines, with the lines of a wrapped sentence joined. Takes linear time."""
     wrapped: list[str] = []
     for line in text.splitlines():
         bare = line.strip()

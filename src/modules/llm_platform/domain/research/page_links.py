@@ -1,4 +1,4 @@
-"""Decide which pages keep their links, and which links of read pages bear on open questions."""
+"""Decide which pages keep their links, and choose the links of read pages that may answer open questions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from modules.llm_platform.domain.urls.canonical_url import admits_host, canonica
 
 MAX_LINK_WORDS: Final = 12  # a longer text is not a name
 MIN_LINK_CHARS: Final = 3
-MIN_OPEN_WORDS: Final = 2  # a link without a name has so many of the open words, or all of them
+MIN_OPEN_WORDS: Final = 2  # a link without a searched name needs this many open words, or all if fewer
 
 _KEEPS_LINKS: ContextVar[bool] = ContextVar("keeps_links", default=False)
 
@@ -32,13 +32,17 @@ def keep_links() -> Iterator[None]:
 
 
 def keeps_links() -> bool:
-    """Return whether the page that is being read keeps its links: an answer that follows none does not pay for them."""
+    """Return whether pages keep their links in this context. A run that follows no links saves the time to collect them."""
     return _KEEPS_LINKS.get()
 
 
 @dataclass(frozen=True, slots=True)
 class OpenWords:
-    """The open words of a row that is not answered, and the names that are searched for, with their values."""
+    """What an unanswered row of the ledger still needs.
+
+    - `words` are the words of the row that its best quotes do not match.
+    - `names` maps each normalized name in the queries of the row to its value.
+    """
 
     words: frozenset[str]
     names: dict[str, float]
@@ -55,7 +59,10 @@ class OpenWords:
         ]
 
     def value(self, normalized: str, found_words: Sequence[str]) -> float:
-        """Return how well the text of a link fits: 0 where it has neither a name nor the open words."""
+        """Return how well the text of a link fits; 0 if it has no searched name and too few open words.
+
+        `normalized` and `found_words` are the text, normalized and split into words.
+        """
         named = max((value for name, value in self.names.items() if name.strip() and name in normalized), default=0.0)
         found = len(self.words.intersection(found_words))
         is_named = found and found >= min(MIN_OPEN_WORDS, len(self.words))
@@ -65,9 +72,10 @@ class OpenWords:
 def choose_links(
     pages: Iterable[Page], rows: Iterable[LedgerRow], known: Collection[str], domains: Sequence[str], limit: int
 ) -> list[PageLink]:
-    """Return the links of read pages whose texts have a name or the open words of a row, best first, each address once.
+    """Return the links of read pages whose texts have a searched name or open words of a row, best first, at most `limit`.
 
-    `known` are canonical addresses that were found already; `domains` come from the request.
+    Each address is returned once. `known` are the canonical addresses that were found already, and `domains` are the domain
+    filters of the request.
     """
     lacking = OpenWords.of(rows)
     valued: dict[str, tuple[float, PageLink]] = {}
@@ -85,7 +93,7 @@ def choose_links(
 
 
 def _resolve(page: Page, href: str) -> str | None:
-    """Return the address of a link of a page; None where it leads to none of the web."""
+    """Return the absolute address of a link, without its fragment; None if it is not a web address."""
     try:
         url = urldefrag(urljoin(page.link_base or page.url, href.strip())).url
     except ValueError:

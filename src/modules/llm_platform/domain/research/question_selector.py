@@ -11,9 +11,9 @@ MIN_QUESTION_CHARS = 3
 
 
 class QuestionSelector:
-    """Collects the first `limit` valid questions that differ from each other and from those in `taken`; emits each one.
+    """Collects the first `limit` valid questions that differ from each other and from the questions in `taken`.
 
-    `written` are the texts of the reader, as in `is_query`.
+    `emit` is called with each collected question. `written` are the texts that the user wrote, as in `is_query`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ def is_query(question: str, written: Iterable[str]) -> bool:
     """Return whether a question of a model, an engine or a store may be searched for.
 
     Providers accept it (valid length, visible characters, encodable as UTF-8), and its addresses, operators and bangs are in
-    one of the texts that the reader wrote.
+    one of the texts that the user wrote.
     """
     try:
         question.encode()

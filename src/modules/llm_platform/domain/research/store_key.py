@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.store_dtos import Topic
 
-SLUG_CHARS = 48  # four bytes each at most, and a name of a file has 255 at most
+SLUG_CHARS = 48  # at most 4 bytes each in UTF-8; a file name may have 255 bytes
 TOPIC_HASH_CHARS = 10
 KEY_CHARS = 32
 
@@ -78,6 +78,9 @@ def _convert_for_json(value: object) -> object:
 
 
 def digest(value: Any) -> str:
-    """Return a key for a value that JSON can express, with models in it."""
+    """Return the SHA-256 of a value as JSON with sorted keys, in hex. The value may contain pydantic models.
+
+    Raises TypeError for a value without a JSON form.
+    """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_convert_for_json)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,8 +1,8 @@
-"""Tasks about a transcript, which chat programs send beside the questions of a person: titles, tags, follow-ups, queries.
+"""Recognise tasks about a transcript, which chat programs send besides a user's questions: titles, tags, follow-ups, queries.
 
-They are recognised by their form, not by the program that sends them: a transcript that is marked as one, and outside of it an
-order for a product of the conversation, without a question. They need no sources. A language model answers them in one call;
-`answer_by_rules` answers them without one.
+A task is recognised by its form, not by the program that sends it: it has a transcript, and outside of it an order to make
+something of the conversation, and no question. Without marks around the transcript, the order must name the conversation.
+A task needs no sources. A language model answers it in one call, and `answer_by_rules` answers it without a model.
 """
 
 import json
@@ -20,7 +20,7 @@ from modules.llm_platform.domain.text.language import choose_language, load_stop
 Product = Literal["title", "tags", "follow_ups", "queries", "other"]
 
 MAX_TASK_CHARS: Final = 200_000  # a longer message is not a task
-MAX_ORDER_CHARS: Final = 8000  # what stands around a transcript
+MAX_ORDER_CHARS: Final = 8000  # of the text around a transcript
 MAX_ASKED_CHARS: Final = 600  # longest order about the turns before it
 MAX_TITLE_WORDS: Final = 6
 MAX_TITLE_CHARS: Final = 60
@@ -81,7 +81,7 @@ class TranscriptTask:
 
 
 def transcript_task(messages: Sequence[tuple[str, str]]) -> TranscriptTask | None:
-    """Return the task of a conversation of roles and texts; None for everything else, also where it is not clear."""
+    """Return the task of a conversation, whose messages are pairs of role and text; None unless it is clearly such a task."""
     if not messages or messages[-1][0] != "user" or sum(len(text) for _, text in messages) > MAX_TASK_CHARS:
         return None
     system = "\n".join(text for role, text in messages if role in ("system", "developer"))
@@ -135,9 +135,9 @@ def _task(order: str, turns: tuple[tuple[str, str], ...], *, is_marked: bool) ->
 
 
 def _split_labelled(system: str, last: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the order and the turns of a message that ends with lines of roles.
+    """Return the order and the turns of a message that ends with a transcript, without marks around it.
 
-    Both roles must speak, unless a label is before them.
+    Both roles must have a turn, unless a label such as `Transcript:` is above. Without such a transcript, both are empty.
     """
     first = _ROLE_LINE.search(last)
     if first is None:
@@ -149,7 +149,7 @@ def _split_labelled(system: str, last: str) -> tuple[str, tuple[tuple[str, str],
 
 
 def _split_turns(transcript: str) -> tuple[tuple[str, str], ...]:
-    """Return the turns by their lines of roles; one turn of the user without them."""
+    """Return the turns, which begin with a role (`User: …`). A transcript without roles is one turn of the user."""
     lines = list(_ROLE_LINE.finditer(transcript))
     if not lines:
         return (("user", transcript.strip()),) if transcript.strip() else ()
@@ -161,7 +161,10 @@ def _split_turns(transcript: str) -> tuple[tuple[str, str], ...]:
 
 
 def answer_by_rules(task: TranscriptTask) -> str:
-    """Return what can be made of the transcript without a language model, in the form that the task names."""
+    """Return a title, tags or a query made without a language model, in the form that the task names.
+
+    Other products need a model, so the result has no items.
+    """
     made = _make_items(task)
     if not task.key:
         return "\n".join(made)

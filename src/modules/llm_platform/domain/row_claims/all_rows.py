@@ -63,7 +63,7 @@ def _decide_limit(claim: RowClaim, limit: Limit) -> RowsFound | None:
 
 
 def _show_nearest(claim: RowClaim, limit: Limit, column: int, indices: Sequence[int], *, is_yes: bool) -> RowsFound:
-    """Return the rows with the lowest or highest value. If even the lowest value is not below a limit, no value is."""
+    """Return the rows with the lowest or highest value: if the lowest value is not below a limit, no value is."""
     is_of_dates = column in claim.table.dates
     values = (claim.table.dates if is_of_dates else claim.table.quantities)[column].values
     direction: Direction = "less" if (limit.low is None) is not _asks_for_all(claim) else "more"

@@ -96,7 +96,7 @@ def _list_units_of_values(claim: RowClaim) -> Iterator[str]:
 
 
 def _find_period(word: str) -> tuple[str, float] | None:
-    """Return the unit that a word is or names: a week, for "weekly" too."""
+    """Return the unit that a word names: `week` and `weekly` name the same one. None if it names no unit."""
     return find_unit(_load_periods().get(word, word))
 
 

@@ -174,7 +174,7 @@ class RowClaim:
 
     @cached_property
     def spelled_amounts(self) -> list[Amount]:
-        """The numbers of the claim in words, from two on, with a unit right after them."""
+        """The numbers of the claim in words, from two on, each with the unit right after it, if there is one."""
         numbers, found = load_number_words(), []
         for at, word in enumerate(self.words):
             value = numbers.get(word.word, "")
@@ -298,7 +298,7 @@ class RowClaim:
         return {at: cells for at, cells in self.table.find_named_cells(self.content).items() if at not in left_out}
 
     def has_other_cells(self, indices: Iterable[int]) -> bool:
-        """Return whether the claim names a cell value that differs in one of these rows, or a column in which one says no."""
+        """Return whether one of these rows has another cell value than the claim names, or does not say yes in a named column."""
         indices = list(indices)
         lacks = any(not cells[index] for cells in self.flags.values() for index in indices)
         return lacks or self.has_other_words(indices)
@@ -321,7 +321,7 @@ def equals(one: float, other: float) -> bool:
 def read_row_claims(
     text: str, tables: Sequence[SourceTable], language: str, *, is_question: bool = False
 ) -> Iterator[RowClaim]:
-    """Yield the claim with each table. A claim of more than MAX_WORDS words is left out."""
+    """Yield the claim with each table; nothing if the claim has more than MAX_WORDS words."""
     words = list_placed_words(text)
     kept = tables if len(words) <= MAX_WORDS else ()
     return (RowClaim(text, words, table, language, is_question=is_question) for table in kept)

@@ -57,7 +57,11 @@ PREPOSITIONS: Final[dict[LimitKind, ComparedMeasure]] = {
 
 
 class _Comparison(NamedTuple):
-    """The first rows, compared with the others. `word` is the comparative and `than` the word after it."""
+    """A comparison of the `first` rows with the `others`.
+
+    - `measures` are the interpretations of what is compared.
+    - `word` is the span of the comparative, or of the preposition in `after Ben`.
+    """
 
     first: Sequence[RowMention]
     others: Sequence[RowMention]
@@ -236,7 +240,7 @@ def _check_equality(claim: RowClaim) -> RowFinding | None:
 
 
 def _is_of_period(claim: RowClaim) -> bool:
-    """Return whether a claim is about a longer time than a day: `in the same year`."""
+    """Return whether a claim has a unit other than a day: `in the same year`."""
     units = filter(None, map(find_unit, claim.folded))
     return any(unit != find_unit("day") for unit in units)
 

@@ -62,7 +62,11 @@ def _compare(named: _NamedCell, is_true: bool, stated: Span) -> RowFinding:
 
 
 def _find_named_cell(claim: RowClaim) -> _NamedCell | None:
-    """Return the cell; None if it is empty, if the claim does not name exactly one row and one column, or if it has a "not"."""
+    """Return the cell of the only row and the only column that the claim names.
+
+    Return None if the claim does not name exactly one of each, if it has a "not", if the cell is empty, or if no other column
+    has any of the same cells.
+    """
     naming = {row.column for row in claim.mentions}
     columns = [
         column

@@ -153,7 +153,7 @@ def _judge_statement(question: Question, tables: Sequence[SourceTable]) -> RowsF
 
 
 def _state(question: Question) -> str:
-    """Return the question without its question mark and the verb that it begins with: `Was the oak` begins no list of rows."""
+    """Return the question without its question mark and its first verb, so that `Was the oak …` is not read as a list of rows."""
     text = question.text.strip(f" {QUESTION_MARKS}")
     first, _, rest = text.partition(" ")
     return rest if fold(first) in load_word_list("yes_or_no") | load_word_list("being") else text

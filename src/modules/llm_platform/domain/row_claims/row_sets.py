@@ -341,7 +341,7 @@ def check_list(claim: RowClaim) -> RowFinding | None:
 
 
 def _find_described(claim: RowClaim) -> set[int]:
-    """Return the rows with the cells that a claim names, or the rows without them if the claim is negated."""
+    """Return the indices of the rows with the cells that a claim names, or of the rows without them if the claim is negated."""
     if count_negators(claim.folded):
         described = find_rows_in_tables(_make_question(claim, CHOICE_PREFIX), [claim.table], [])
         return set(described.row_indices) if described else set()

@@ -78,7 +78,7 @@ class _NameIndex:
 
 
 def _leave_out_joined(found: Sequence[RowMention]) -> list[RowMention]:
-    """Leave out adjacent words that are parts of two names: a `Snake Palm` is not a `Snake Plant`."""
+    """Return the mentions without adjacent ones that are parts of two names: `Snake Palm` is not `Snake Plant`."""
     pairs = itertools.pairwise(found)
     joined = {
         one for pair in pairs if pair[1].start - pair[0].end == 1 and all(row.is_part for row in pair) for one in pair
@@ -175,7 +175,10 @@ class SourceTable:
         return first, others
 
     def _has_names(self, column: int) -> bool:
-        """Return whether most cells of a column are different and not dates. Quantities are names only in the first column."""
+        """Return whether the cells of a column can name rows: at least MIN_NAMES_SHARE of them differ, and they are not dates.
+
+        Quantities can only name rows in the first column.
+        """
         cells = [cell for cell in self.table.list_cells(column) if cell.strip()]
         if len(set(cells)) < MIN_NAMES_SHARE * len(self.table.rows):
             return False

@@ -1,4 +1,4 @@
-"""Whether the searches of a task are answered by caches."""
+"""Decide whether caches may answer the searches of a task."""
 
 from contextvars import ContextVar
 

@@ -19,9 +19,9 @@ DENSE_LETTER_WEIGHT = 3  # one Han, Kana, Hangul or Thai letter counts as three 
 SCRIPT_SHARE = 0.5  # a script with this share of the letters decides alone
 QUOTED_SHARE = 0.15  # a script with this share decides unless Latin function words are found
 NOUNS_ARE_CAPITALISED = frozenset({"de", "lb"})
-MIN_LEAD = 1.3  # times the evidence of the next language
-MIN_CERTAIN_WORDS = 4  # function words of a text whose language is told to people
-MIN_EVIDENCE = 0.5  # one function word that two languages share
+MIN_LEAD = 1.3  # the best language needs this many times the evidence of the next one
+MIN_CERTAIN_WORDS = 4  # a text must have this many function words of a language for `detect_certain_language`
+MIN_EVIDENCE = 0.5  # as much as one function word that two equally frequent languages share
 DEFAULT_PRIOR = 1.5  # relative frequency of a language: `for` is English rather than Danish
 PRIOR = {"en": 3.0, "ro": 1.0, "ca": 0.3} | dict.fromkeys(("pl", "sv", "da", "no", "fi", "cs", "hu", "id"), 0.7)
 LETTER_EVIDENCE = 0.6  # evidence of a letter that only one of the known languages uses
@@ -68,7 +68,10 @@ def capitalises_nouns(language: str) -> bool:
 
 
 def detect_language(text: str) -> str | None:
-    """Return the primary language subtag of the text (`en`, `zh`), None when it is uncertain. Never raises."""
+    """Return the primary language subtag of the text (`en`, `zh`); None if it is uncertain.
+
+    Only the first MAX_DETECT_CHARS characters are read. Never raises.
+    """
     text = text[:MAX_DETECT_CHARS]
     if text.isascii():
         return _detect_by_function_words(text, "latin")
@@ -140,7 +143,10 @@ def _count_letters_by_script(text: str) -> Counter[str]:
 
 
 def _find_leading_script(letters: Counter[str]) -> tuple[str, float]:
-    """Return the deciding script and its share of the letters: a non-Latin one even where Latin names and code outweigh it."""
+    """Return the script that decides, and its share of the letters.
+
+    The most frequent script other than Latin decides from QUOTED_SHARE on, even if Latin names and code outweigh it.
+    """
     others = Counter({script: count for script, count in letters.items() if script != "latin"})
     others["han"] += others.pop("kana", 0) if others["han"] else 0
     if not any(others.values()):

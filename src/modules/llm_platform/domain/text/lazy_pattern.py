@@ -10,7 +10,7 @@ METHODS: Final = ("search", "match", "fullmatch", "findall", "finditer", "sub", 
 
 
 class _LazyPattern:
-    """Has the methods of the compiled expression as attributes of its own from the first use on: later calls cost nothing."""
+    """Compiles the expression at its first use and then holds its methods as attributes, so later calls have no overhead."""
 
     def __init__(self, source: str, flags: int) -> None:
         self._source = source

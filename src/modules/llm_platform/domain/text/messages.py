@@ -32,7 +32,7 @@ class Messages:
     quoted_above: str
     late: str
     still_open: str  # holds {questions} and {queries}
-    stopped_answered: str  # why the search of a research run ended, as the others of this name
+    stopped_answered: str  # why the search of a research run ended, as all `stopped_` messages
     stopped_nothing_new: str
     stopped_no_gain: str
     stopped_rounds: str
@@ -55,7 +55,10 @@ class Messages:
         return self.can_mean.replace("{subject}", subject)
 
     def count_rows(self, extreme: str, column: str, count: int, read: int) -> str:
-        """Return the line above the rows that have the most or least of a column, or that were counted."""
+        """Return the line above rows that have the most or the least in a column, or, with an empty `extreme`, were counted.
+
+        `count` is the number of these rows, and `read` the number of rows that were compared or counted.
+        """
         line: str = getattr(self, extreme) if extreme else self.rows_of
         return line.replace("{count}", str(count)).replace("{read}", str(read)).replace("{column}", column)
 
@@ -64,12 +67,12 @@ class Messages:
         return self.equal.replace("{column}", column)
 
     def stopped(self, reason: str) -> str:
-        """Return why the search of a research run ended. `reason` is a StopReason; texts know no values of research."""
+        """Return why the search of a research run ended. `reason` is a value of `StopReason`."""
         sentence: str = getattr(self, f"stopped_{reason}")
         return sentence
 
     def voices_note(self, published: str | None, count: int) -> str:
-        """Return what is after a disputed quote: the date of its source, if it has one, and its number of voices."""
+        """Return the note after a disputed quote: the date of its source, if it has one, and its number of voices."""
         dated = _ISO_DATE.match(published or "")
         counted = self.voices.replace("{count}", str(count))
         return f"({dated.group()}; {counted})" if dated else f"({counted})"

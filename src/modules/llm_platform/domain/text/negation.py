@@ -37,10 +37,10 @@ _PARTICLES = "はがをもにでとのへや、"
 class NegationWords:
     """Word lists of many languages, folded.
 
-    - `soft` words deny without telling exactly what ("except", "fails").
+    - `soft` words deny without saying exactly what ("except", "fails").
     - `ambiguous` ones may stand for a negation ("drops support").
     - `evidence` words extend a negation to what follows them ("no evidence that").
-    - `opposites` gives for a word the pairs of opposites that it belongs to, as number and side.
+    - `opposites` maps a word to its pairs of opposites: the number of each pair, and the side of the word (0 or 1).
     """
 
     negators: frozenset[str]
@@ -78,7 +78,11 @@ def is_denied_at(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def list_denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[str]:
-    """Return the first content word after each negator, or the last one before it if none follows closely."""
+    """Return the content words that the negators deny.
+
+    This is the first content word within SCOPE_WORDS after a negator, else the last one within SCOPE_WORDS before it. After a
+    negated evidence word ("no evidence that"), it is every content word in the next EVIDENCE_SCOPE_WORDS words.
+    """
     known = load_negation_words()
     found: list[str] = []
     if known.negators.isdisjoint(words):
@@ -118,7 +122,10 @@ def denies_clause(denied: Sequence[str], text: str, other: str, denied_there: Se
 
 
 def list_denied_clauses(text: str) -> list[list[str]]:
-    """Return the words of each clause that is nothing but a negation of one or two words: "but no water damage"."""
+    """Return the words of each clause after the first that only negates one or two words: "but no water damage".
+
+    The negator and words of fewer than MIN_NEIGHBOUR_LETTERS letters are left out.
+    """
     negators = load_negation_words().negators
     found = []
     for clause in _split_clauses(text)[1:]:
@@ -142,7 +149,7 @@ def list_undenied_words(text: str) -> list[str]:
 
 
 def has_unclear_negation(text: str) -> bool:
-    """Return whether a word may stand for a negation ("drops support"), or denies without telling exactly what ("fails")."""
+    """Return whether a word may stand for a negation ("drops support"), or denies without saying exactly what ("fails")."""
     known, words = load_negation_words(), WORD_WITH_APOSTROPHE.findall(fold(text))
     return not (known.ambiguous.isdisjoint(words) and known.soft.isdisjoint(words))
 

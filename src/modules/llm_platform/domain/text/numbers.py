@@ -200,7 +200,7 @@ def _replace_by_blanks(found: re.Match[str]) -> str:
 def is_same_number(words: Sequence[str], others: Sequence[str]) -> bool:
     """Return whether both runs of words are one number and nothing else.
 
-    `twenty-one` and `21` are, `2 million` and `2,000,000`, `half` and `50 percent`; `12` and `12 percent` are not.
+    Examples are `twenty-one` and `21`, `2 million` and `2,000,000`, `half` and `50 percent`, but not `12` and `12 percent`.
     """
     return not _read_number(words).isdisjoint(_read_number(others))
 
@@ -280,7 +280,10 @@ ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
 
 
 def find_other_date(mine: Collection[str], theirs: Collection[str]) -> tuple[str, str] | None:
-    """Return a month or weekday of `mine` and a different one of `theirs`; None if they share one, or if one text has none."""
+    """Return a month or weekday of `mine` and a different one of `theirs`, as written; None without such a pair.
+
+    Months are compared before weekdays. Neither is compared if the texts share one, or if one text has none.
+    """
     own, other = _find_months_and_weekdays(mine), _find_months_and_weekdays(theirs)
     for kind in (_MONTHS, _WEEKDAYS):
         here, there = kind & own.keys(), kind & other.keys()

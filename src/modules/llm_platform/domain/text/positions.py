@@ -1,6 +1,6 @@
-"""Types for numbers that are easily mistaken for each other. Each is an int, and mypy refuses one in the place of another.
+"""Types for offsets and indices that are easily confused. Each is an int, and mypy rejects one type in place of another.
 
-They are constructed where a number is born, by counting words or sentences or by a match in a text.
+Values are constructed where words or sentences are counted, or where a pattern matches in a text.
 """
 
 from typing import NewType
@@ -8,7 +8,7 @@ from typing import NewType
 # Code points from the beginning of the text that is compared: of the claim, of the sentence or passage, or of the source.
 Offset = NewType("Offset", int)
 
-# The index of a word in `TextFacts.folded`, which `changes.find_word` counts, too.
+# The index of a word in `TextFacts.folded`, in which `mismatches.find_word` counts.
 WordNumber = NewType("WordNumber", int)
 
 # The index of a word in `Claim.words`. A joined word is several words there, so this number may differ from its WordNumber.

@@ -1,4 +1,4 @@
-"""Recognises a text that a model repeats without end."""
+"""Detect a model that repeats the same text without end."""
 
 import re
 from typing import Final
@@ -20,7 +20,7 @@ class RepetitionDetector:
         self._unchecked = 0
 
     def feed(self, text: str) -> bool:
-        """Add the next part of the text; True if the text repeats itself."""
+        """Add the next part of the text. Return True if the text repeats itself, which is checked every CHECK_EVERY_CHARS."""
         self._tail += text
         self._unchecked += len(text)
         if self._unchecked < CHECK_EVERY_CHARS:

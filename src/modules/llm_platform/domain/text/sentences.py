@@ -51,7 +51,7 @@ def split_sentences(text: str, language: str = "en") -> list[Span]:
 
 
 def iterate_sentences(text: str, language: str = "en") -> Iterator[Span]:
-    """Yield the sentences lazily."""
+    """Yield the spans that `split_sentences` returns. Text is only read as far as needed."""
     primary = get_primary_subtag(language)
     begin = 0
     while begin < len(text):

@@ -95,5 +95,5 @@ def load_related_words() -> dict[str, tuple[str, ...]]:
 
 
 def is_related(word: str, others: Sequence[str]) -> bool:
-    """Return whether one of the others is a known word of the same meaning."""
+    """Return whether `load_related_words` lists one of the others for this word."""
     return not set(load_related_words().get(word, ())).isdisjoint(others)

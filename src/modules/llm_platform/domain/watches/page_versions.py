@@ -66,7 +66,7 @@ class PageVersion:
 
     @property
     def is_cut(self) -> bool:
-        """Return whether the page may have more statements: that one is not among them says nothing."""
+        """True if the page may have more than MAX_STATEMENTS statements, so that a missing statement proves nothing."""
         return len(self.statements) >= MAX_STATEMENTS
 
     def keep(self, statements: Sequence[str]) -> PageVersion:

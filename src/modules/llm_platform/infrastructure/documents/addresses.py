@@ -21,7 +21,7 @@ class DocumentAddresses:
         return self._prefix + quote(self._redactor.text(path).encode("utf-8", "surrogateescape"))
 
     def find_path(self, url: str) -> str | None:
-        """Return the path of an address, without fragment and query, or None if it is not a document's.
+        """Return the path in the address of a document, without fragment and query, or None for any other address.
 
         `doc:<path>` is valid with a base address, too.
         """

@@ -41,7 +41,7 @@ NO_TEXT: Final = "it holds no text"
 
 @dataclass(slots=True)
 class FolderReading:
-    """The knowledge about a folder before it is read, and the findings of the reading.
+    """What is known about a folder before it is read, and what reading it found.
 
     Known before:
 

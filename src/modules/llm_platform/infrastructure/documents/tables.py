@@ -49,7 +49,7 @@ def read_values(text: str) -> str:
 def _read_rows(text: str, delimiter: str) -> list[list[str]]:
     """Return the values of each row.
 
-    A quotation mark without its second would make one value of all later rows: it is then a character like any other.
+    A quotation mark that is never closed would turn all later rows into one value, so it is read as an ordinary character.
     """
     lines = list(StringIO(text, newline=""))
     reader = csv.reader([*lines, ""], delimiter=delimiter)  # The empty line belongs to a row only after an open mark.
@@ -111,7 +111,7 @@ def _render_tables(head: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _measure_line(line: str) -> int:
-    """Return the words of a line. One more makes up for the rounding, so that no table has more words than its lines."""
+    """Return the words of a line, plus one for rounding, so that a table never has more words than the sum of its lines."""
     return measure_words(line) + 1
 
 

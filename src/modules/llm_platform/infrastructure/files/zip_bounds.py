@@ -25,8 +25,8 @@ _ENCRYPTED: Final = 0x1
 
 
 def choose_method(data: bytes) -> int:
-    """Return the method of compression: none if the ratio would be refused as the ratio of a bomb."""
-    # The whole takes at least about as much as its beginning, so most texts need not be compressed twice.
+    """Return the compression method: ZIP_STORED if the compressed member would look like a zip bomb, else ZIP_DEFLATED."""
+    # The compressed whole is at least about as long as its compressed beginning, so most texts are not compressed twice.
     is_text = len(data) <= SMALL_BYTES or not _swells(data, data[:SMALL_BYTES])
     return zipfile.ZIP_DEFLATED if is_text or not _swells(data, data) else zipfile.ZIP_STORED
 
@@ -68,14 +68,14 @@ def is_regular(info: zipfile.ZipInfo) -> bool:
 
 
 def is_bomb(info: zipfile.ZipInfo) -> bool:
-    """Return whether a member would unpack to so much more than it takes that no text does."""
+    """Return whether the compression ratio of a member is higher than the ratio of any text."""
     return info.file_size > SMALL_BYTES and info.file_size > info.compress_size * COMPRESSION_RATIO
 
 
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """Return the bytes of a member. Without a limit, the library unpacks all of it first.
+    """Return the bytes of a member, at most one more than declared: an extra byte shows that the declared size is wrong.
 
-    One byte more than declared shows a wrong size.
+    Without this limit, the library unpacks the whole member first.
     """
     with archive.open(info) as member:
         return member.read(info.file_size + 1)

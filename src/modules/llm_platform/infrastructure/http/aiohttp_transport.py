@@ -20,9 +20,8 @@ from yarl import URL
 
 MAX_HEADER_BYTES: Final = 16_384  # one line of a response's head
 LARGE_BODY_BYTES: Final = 1 << 20  # a longer one is written in pieces, so that the event loop is not held up
-ON_BODY_END: Final = (
-    "on_body_end"  # extension of a response: a function that takes what to call when the body has arrived
-)
+# Response extension: a function that registers a callback for the end of the body.
+ON_BODY_END: Final = "on_body_end"
 
 # Most specific first.
 _ERRORS: Final[tuple[tuple[type[Exception], type[httpx2.TransportError]], ...]] = (
@@ -98,7 +97,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close all connections, also the connections of requests that run."""
+        """Close the connections of the current event loop, even those in use, and of event loops that have ended."""
         await self._close_sessions_of_ended_loops()
         session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
@@ -128,7 +127,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Tells whether a connection served another request before, and makes a new one for a request that needs it."""
+    """Records whether a connection has served a request before, and opens a new one for a request that needs it."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -137,7 +136,7 @@ class _Connector(aiohttp.TCPConnector):
     async def connect(self, *arguments: Any, **options: Any) -> Any:
         _got_reused.set(False)  # reset where no connection is made too
         connection = await super().connect(*arguments, **options)
-        while _needs_new.get() and connection.protocol in self._used:  # idle as long as the dead one, and as suspect
+        while _needs_new.get() and connection.protocol in self._used:  # also idle that long, so probably dead
             connection.close()
             connection = await super().connect(*arguments, **options)
         _got_reused.set(connection.protocol in self._used)
@@ -179,5 +178,5 @@ def _translate_errors() -> Iterator[None]:
 def _make_timeouts(
     connect: float | None = None, read: float | None = None, write: float | None = None, pool: float | None = None
 ) -> aiohttp.ClientTimeout:
-    """Return the seconds for each step. aiohttp has no limit for writing."""
+    """Return the timeouts of a request, given in seconds. `write` has no effect, because aiohttp has no write timeout."""
     return aiohttp.ClientTimeout(total=None, connect=pool, sock_connect=connect, sock_read=read)

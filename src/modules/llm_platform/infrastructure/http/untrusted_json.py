@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 UNTRUSTED_TEXT_CHARS: Final = 20_000  # longest text: ten times the longest summary of a search
 UNTRUSTED_LINE_CHARS: Final = 1000
-DEPTH_ERROR: Final = "recursion limit"  # the fast parser says it for more than 200 levels
+DEPTH_ERROR: Final = "recursion limit"  # in the fast parser's error for more than 200 levels
 
 _SURROGATES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"

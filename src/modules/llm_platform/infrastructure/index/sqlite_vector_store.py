@@ -285,7 +285,9 @@ class SqliteCollection:
         return self._facts
 
     def _identify_file(self, about: os.stat_result) -> tuple[int, ...]:
-        """Return what another file has otherwise. A read-only connection does not see that its own file has changed."""
+        """Return values that differ for another file. They include the modification time if the connection is read-only: such a
+        connection does not see changes of its own file.
+        """
         file = about.st_dev, about.st_ino
         return (*file, about.st_mtime_ns) if self._is_read_only else file
 

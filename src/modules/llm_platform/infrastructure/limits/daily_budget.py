@@ -24,7 +24,7 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 log = logging.getLogger(__name__)
 
 ALL: Final = "all"  # the account of the whole platform
-REFRESH_S: Final = 1.0  # age of the sums of other processes
+REFRESH_S: Final = 1.0  # maximum age of the sums of all processes
 SPENT: Final = "{setting} of {limit:g} US dollars is spent: raise it, or wait until 00:00 UTC"
 UNDER_WAY: Final = "{setting} of {limit:g} US dollars may be spent by the calls under way: try again, or raise it"
 
@@ -96,7 +96,7 @@ class DailyBudget:
         self._saving: set[asyncio.Task[None]] = set()
 
     async def reserve(self, usd: float) -> Reservation:
-        """Reserve the most that a call can cost. Raises DailyBudgetError if a limit does not allow the call."""
+        """Reserve `usd`, the maximum cost of a call. Raises DailyBudgetError if a limit does not allow the call."""
         accounts = self._limits.accounts(api_key_label())
         if not self._is_fresh(accounts):
             await self._synchronize(accounts)
@@ -112,7 +112,7 @@ class DailyBudget:
         return Reservation(accounts, usd)
 
     def settle(self, reservation: Reservation, usd: float) -> None:
-        """Replace the reservation by what the call cost. The store follows in the background."""
+        """Replace the reservation with `usd`, the actual cost of the call. The cost is stored in the background."""
         self._begin_day()
         for name in reservation.accounts:
             self._reserved[name].remove(reservation.usd)
@@ -138,7 +138,7 @@ class DailyBudget:
             self._metrics.set(BUDGET_SPENT, self._count_spent(name) / account.limit if account.limit else 1.0, name)
 
     def _begin_day(self) -> None:
-        """Forget the day before, with what could not be stored of it."""
+        """Reset the sums if a new day (UTC) has begun. Spending of the old day that could not be stored is lost."""
         today = self._clock().date().isoformat()
         if today != self._day:
             self._day, self._stored = today, {}
@@ -151,10 +151,10 @@ class DailyBudget:
         return is_recent and now.date().isoformat() == self._day and self._stored.keys() >= set(names)
 
     async def _synchronize(self, names: Collection[str]) -> None:
-        """Store what is not stored, and read the sums of all processes.
+        """Store unsaved spending, and read the sums of all processes.
 
-        A call that waited for another one needs no call of its own if that one did the same, or failed: a store that hangs is
-        waited for once, and not once for each call.
+        A call that waited for another call does nothing if the other call has done the same work or has failed. So a store that
+        hangs delays all waiting calls once, not one after the other.
         """
         async with self._store_lock:
             is_saved = not any(self._unsaved[name] for name in names)
@@ -192,7 +192,7 @@ class DailyBudget:
 
 
 class ModelBudget:
-    """The daily budget for one priced model, which may be called while it is not spent. Each try counts, failed ones too."""
+    """Applies the daily budget to one priced model. Every attempt counts, including failed ones."""
 
     def __init__(self, budget: DailyBudget, price: Price) -> None:
         self._budget = budget
@@ -200,7 +200,10 @@ class ModelBudget:
 
     @asynccontextmanager
     async def call(self, request: LLMRequest) -> AsyncIterator[ModelAccount]:
-        """One call, whose parts the account gets. Raises DailyBudgetError if a limit does not allow it."""
+        """Reserve the maximum cost of one call, and settle it when the block ends.
+
+        The block adds the parts of the answer to the account. Raises DailyBudgetError if a limit does not allow the call.
+        """
         tokens = estimate_prompt_tokens(request)
         reservation = await self._budget.reserve(
             self._price(tokens, request.choices * (request.max_tokens or DEFAULT_MAX_ANSWER_TOKENS))

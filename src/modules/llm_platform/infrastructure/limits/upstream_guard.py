@@ -1,7 +1,7 @@
-"""The guard of an upstream: every call of a search provider, a language model or a page reader enters it once.
+"""The guard of an upstream: every call of a search provider, a language model or a page reader passes through it once.
 
-It holds the call to the rate limit and to the circuit of the service, counts it, is its span, and grants it
-a second try after an error that is over in a moment. Callers that share a service share its circuit and its retry budget.
+It enforces the rate limit and the circuit breaker of the service, counts and traces the call, and retries it once after a
+transient error. Callers that share a service share its circuit and its retry budget.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class UpstreamKind(NamedTuple):
 
     - `blocked` and `unreachable` are the port's errors for a call that a limit, or the circuit, does not allow.
     - `max_wait_s` is the time that a caller waits for its turn, unless its guard has another.
-    - `pause_s` limits the pause before a second try, which is random ("full jitter"), so that the retries of many
-      callers do not arrive together. It follows a Retry-After of at most `max_pause_s`.
+    - `pause_s` is the maximum of the pause before a retry. The pause is random ("full jitter"), so that the retries of many
+      callers do not arrive together, and is added to a Retry-After.
+    - `max_pause_s` is the longest Retry-After that a retry waits for.
     - `retried` are the errors after which a call is tried again, unless they are in `final`. Errors in `timed` are
       tried again only with a Retry-After.
     """
@@ -88,7 +89,7 @@ class UpstreamGuard:
     A caller that would wait too long for its turn, or past its deadline, gets the port's error at once and at no cost.
 
     - `circuit` counts failures. Without it, they are not counted.
-    - `retries` is the budget of second tries. Without it, no call gets a second try.
+    - `retries` is the retry budget. Without it, no call is retried.
     - `max_wait_s` is the longest wait for a turn. `setting` is the one that raises the limit.
     - `max_closed_s` is the longest wait for the end of a Retry-After.
     - `is_one_service` is True if a Retry-After holds for all calls.
@@ -127,7 +128,7 @@ class UpstreamGuard:
         self._jitter = jitter
 
     async def call(self, send: Callable[[], Awaitable[Value]]) -> Value:
-        """Return the result of `send`, which is called a second time after an error that may be over."""
+        """Return the result of `send`, which is called a second time after a transient error."""
         attempt = Attempt(self)
         self.record_call()
         try:
@@ -147,7 +148,10 @@ class UpstreamGuard:
             self._retries.record_call()
 
     def retry_pause_s(self, error: AppException, attempt: Attempt) -> float | None:
-        """Count a second try and return the pause before it, or return None if the error is final."""
+        """Spend one retry and return the pause before it, or return None if there is no retry.
+
+        There is none after a final error, beyond the retry budget, and if the pause would outlast the deadline.
+        """
         kind = self.kind
         if self._retries is None or not attempt.is_admitted:
             return None
@@ -162,7 +166,9 @@ class UpstreamGuard:
         return pause_s
 
     async def admit(self) -> int:
-        """Wait for the turn of a call. Returns the state of the circuit that it began with, for its outcome.
+        """Wait for the turn of a call. Return the generation of the circuit, which `leave` needs.
+
+        Raises the port's error if a limit or the circuit does not allow the call.
 
         The circuit is checked before a caller queues, and once more when its turn comes.
         """
@@ -212,7 +218,7 @@ class Attempt:
         self.is_admitted = False
 
     def succeed(self) -> None:
-        """Report the first sign of life of a stream: the circuit does not wait for its end, and a later failure is none."""
+        """Report the first part of a stream. The circuit records a success at once, and ignores a later failure."""
         if self._generation is not None:
             self._guard.circuit.end(self._generation, None)
             self._generation = None

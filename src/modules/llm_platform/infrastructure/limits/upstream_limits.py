@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 FAILURES_TO_OPEN: Final = 5  # Failures in a row.
 CIRCUIT_COOLDOWN_S: Final = 10.0
-PROBE_WAIT_S: Final = 1.0  # The wait that a refused caller is told while a probe runs.
+PROBE_WAIT_S: Final = 1.0  # The wait reported to a refused caller while a probe runs.
 MAX_CLOSED_S: Final = 3600.0  # After a longer Retry-After, the service is called again after an hour.
 
 CLOSED = "{name} asked for no requests for the next {seconds:.0f} s: try later"

@@ -48,9 +48,7 @@ class LLMKind:
     user_agent: str | None = None  # None: the default of the HTTP client
     accepts_temperature: bool = True
     batches: bool = False  # answers many calls together: no bound even where the model is local
-    serves_others: bool = (
-        False  # services of other vendors have this kind, too; those at an own address may need no key
-    )
+    serves_others: bool = False  # other vendors' services use this kind, too: with a base_url, no key is required
     variables: Variables = Variables()
 
     def version(self, configured: str | None) -> str | None:
@@ -104,7 +102,7 @@ class LLMConnection:
     timeout: float = DEFAULT_TIMEOUT_S  # seconds until the first token
     idle_timeout: float = DEFAULT_IDLE_TIMEOUT_S  # seconds between two tokens
     temperature: float | None = None  # replaces the temperature of each request
-    is_local: bool = False  # runs on hardware of the operator: slow, free of charge, one call at a time
+    is_local: bool = False  # runs on the operator's hardware: free of charge, and slow unless its kind `batches`
     user_agent: str | None = None
     api_version: str | None = None
     variables: Variables | None = None
@@ -128,7 +126,9 @@ class LLMConnection:
 
     @property
     def max_tokens_field(self) -> str:
-        """A server of one's own may not know the newer name of the field, and write without end."""
+        """The request field that limits the answer. Local servers get the older name: a server that does not know
+        the newer name would write without a limit.
+        """
         return "max_tokens" if self.is_local else self.traits.max_tokens_field
 
     @property

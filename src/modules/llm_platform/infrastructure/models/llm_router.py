@@ -63,7 +63,10 @@ class LLMRouter(ILLMProvider):
         raise type(failure)(message, retry_after_s=failure.retry_after_s, spent=failures.spent)
 
     def _list_candidates(self, request: LLMRequest) -> list[tuple[ILLMProvider, tuple[Degraded, ...]]]:
-        """Return the models that may serve the request, each with the skipped ones before it: first those without a failure."""
+        """Return the models that may serve the request, models without a recent failure first.
+
+        Each has the reasons why earlier models are skipped.
+        """
         models = self._registry.resolve(request)
         causes = {model.name: cause for model in models if (cause := self._circuits[model.name].avoided)}
         available = [

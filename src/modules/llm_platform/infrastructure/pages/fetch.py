@@ -59,7 +59,7 @@ REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 ENCODINGS: Final = ("gzip", "deflate")  # encodings that Python decodes
 
 PARSER_PAUSE_S: Final = 60.0  # pause of a host with a page that ended its parser
-MAX_PAUSED: Final = 10_000  # hosts of callers
+MAX_PAUSED: Final = 10_000  # pairs of a caller and a host
 
 TOO_LARGE = f"The page is larger than {PAGE_BYTES // 1_000_000} MB"
 
@@ -83,7 +83,7 @@ BeforeBody: TypeAlias = Callable[[], Awaitable[None]]
 
 
 async def _skip_turn() -> None:
-    """Read the body without waiting for a turn."""
+    """Do nothing: the default of `before_body`, for a caller that does not wait for a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,9 @@ class SafeFetcher:
         self._paused: TTLCache[tuple[str, str], bool] = TTLCache(MAX_PAUSED, PARSER_PAUSE_S, clock)
 
     def pause(self, host: str) -> None:
-        """Read no pages of a host for this caller for PARSER_PAUSE_S: the next page may cost a parser as much as the last.
+        """Refuse pages of a host to this caller for PARSER_PAUSE_S: the next page may cost a parser as much as the last.
 
-        Other callers read the host: anybody may have a page on a host of many.
+        Other callers can still read the host, because many people may publish pages on it.
         """
         self._paused[current_caller(), host] = True
 

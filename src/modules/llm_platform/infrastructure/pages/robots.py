@@ -32,7 +32,10 @@ _TOKEN = re.compile(r"[A-Za-z_-]+")
 
 
 class SiteRules(NamedTuple):
-    """The rules of a site, and the characters of their file: a hostile one takes seconds to read, and half of one to match."""
+    """The rules of a site, and the length of its robots.txt in characters.
+
+    A hostile file takes seconds to parse, and half a second to match.
+    """
 
     protego: Protego
     chars: int
@@ -60,7 +63,7 @@ class Robots:
         site = f"{address.scheme}://{address.netloc}"
         rules = self._sites.get(site)
         if rules is None:
-            # Of one caller, whose limits the request counts for.
+            # Only calls of one caller share a request, because it counts for the limits of that caller.
             rules, _ = await self._flights.run((current_caller(), site), partial(self._fetch, address))
             self._sites[site] = rules
         return rules

@@ -80,8 +80,8 @@ class Decoded(NamedTuple):
 def decode(data: bytes, *, html: bool = False, declared: str | None = None) -> Decoded:
     """Return the text of a file, with control characters as spaces.
 
-    `declared` is the charset of the Content-Type header. Valid UTF-8 is read as UTF-8 in any case. Raises UnreadableDocument
-    for a binary file.
+    `declared` is the charset of the Content-Type header. Valid UTF-8 is read as UTF-8 even if another charset is declared,
+    except UTF-16 and 7-bit encodings such as ISO-2022-JP. Raises UnreadableDocument for a binary file.
     """
     sent_as = find_encoding(declared) if declared else None
     found = _decode_by_mark(data) or (

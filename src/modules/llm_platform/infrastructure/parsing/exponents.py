@@ -1,4 +1,4 @@
-"""Raised numbers after a number, which are its exponent or the mark of a note: without a mark, 10 and 3 would be 103."""
+"""Superscript numbers after a number, which are exponents or footnote marks. As plain digits, 10³ would become 103."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""Keeps pages from a parser whose trees would take gigabytes or minutes, and its trees from what reads them slowly."""
+"""Limits on pages that would take a parser gigabytes or minutes, and on trees that would take minutes to read."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from typing import Any
 
 HTML_DEPTH = 512  # elements within each other; Chrome nests no deeper either. Pages of the web rarely reach 60
 MAX_TAGS = 300_000  # elements, comments and ends together; each takes about 500 bytes in the parsers' trees
-MAX_UNSEEN_TAGS = 8000  # tags of a page that is parsed as it is: at worst, the parser takes a second and a half for it
+MAX_UNSEEN_TAGS = 8000  # a page of at most this many tags is parsed unchecked, in at most 1.5 s
 MAX_ALIKE = 3  # formatting elements of equal attributes that a parser repeats, which HTML calls the Noah's Ark clause
 MAX_COMPARED_CHARS = 200  # a longer tag is like no other
 MAX_LOOK_BACK = 64  # open elements that are compared with an end tag: a tag takes the same time whatever is open
@@ -72,7 +72,7 @@ class TooDeepError(Exception):
 
 
 class TooManyElementsError(Exception):
-    """A parser makes more elements of a page than it has tags, and more than MAX_TAGS."""
+    """The tree of a page has more than MAX_TAGS elements, which may be more than the page has tags."""
 
 
 def check_tree(document: Any) -> None:
@@ -90,8 +90,9 @@ def check_tree(document: Any) -> None:
 def limit_html(html: str) -> tuple[str, str | None]:
     """Return the page up to MAX_TAGS, and a note if that is not all of it. Raises TooDeepError beyond HTML_DEPTH.
 
-    A parser takes quadratic time for deep trees, and for a page of few tags that is little: this one is left to `check_tree`.
-    The depth is an estimate that follows the rules of HTML for tags that end others. One pass, linear in the page's length.
+    A parser takes quadratic time for deep trees. With at most MAX_UNSEEN_TAGS tags this is fast, so only `check_tree` checks
+    such a page. The depth is an estimate that follows the rules of HTML for tags that end others. The page is read in one pass,
+    in linear time.
     """
     if html.count("<") <= MAX_UNSEEN_TAGS:
         return html, None

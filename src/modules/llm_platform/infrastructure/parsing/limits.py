@@ -6,8 +6,8 @@ import signal
 from collections.abc import Iterator
 from types import FrameType
 
-CPU_SECONDS = 10.0  # limit for one document; on a busy machine this takes a multiple by the clock
-WALL_SECONDS = 60.0  # limit for one document; only one that waits, and computes nothing, takes that long
+CPU_SECONDS = 10.0  # CPU time for one document; on a busy machine, the elapsed time is a multiple of it
+WALL_SECONDS = 60.0  # elapsed time for one document; only a parser that waits without computing takes that long
 MEMORY_BYTES = 380_000_000  # address space, in which a page of 5 MB with 300,000 tags fits
 MAX_WRITTEN_BYTES = 1_000_000  # largest file: a compiled module of a library is one
 MAX_OPEN_FILES = 64
@@ -25,8 +25,8 @@ class OutOfTimeError(BaseException):
 def document_limits(cpu_seconds: float, wall_seconds: float) -> Iterator[None]:
     """End this process when a document takes too long, even if the parent has ended.
 
-    SIGPROF comes after CPU time of this process, and unlike the SIGXCPU of RLIMIT_CPU it writes no core dump and starts anew
-    with each document. The parent's own limit comes before SIGALRM. Windows has neither.
+    SIGPROF limits the CPU time. Unlike SIGXCPU of RLIMIT_CPU, it writes no core dump and starts anew with each document.
+    SIGALRM limits the elapsed time, one second after the limit that the parent enforces. Windows has neither signal.
     """
     if not hasattr(signal, "setitimer"):
         yield

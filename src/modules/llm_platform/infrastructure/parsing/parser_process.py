@@ -26,7 +26,7 @@ PAGE_CPU_SECONDS = 3.0  # limit for a page of the web: anybody may have many rea
 INHERITED = ("PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 FILE_KINDS = ("pdf", "docx", "xlsx", "pptx", "epub", "ipynb")  # files that the child opens
 LOOKS = 4  # How often a document that hangs is looked for within its time.
-STOPPED_LOOK_S = 5.0  # Seconds between two looks at a child. One that is stopped (SIGSTOP) at both is replaced.
+STOPPED_LOOK_S = 5.0  # Longest pause between two checks of a child. One that both find stopped (SIGSTOP) is replaced.
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class ParserProcess:
         wall_seconds: float = limits.WALL_SECONDS,
         script: Path | None = None,
     ) -> None:
-        """The limits hold for one document: of the child's CPU time, and of time, which ends a child that hangs."""
+        """Set the limits for one document: CPU time, and elapsed time, after which a child that hangs is killed."""
         self._cpu_seconds, self._wall_seconds = cpu_seconds, wall_seconds
         self._page_cpu_seconds = min(PAGE_CPU_SECONDS, cpu_seconds)
         self._script = script or SCRIPT

@@ -190,9 +190,10 @@ def _render_section(found: re.Match[str]) -> str:
 
 
 def _remove_edges(pages: Sequence[Sequence[Line]]) -> Iterator[Sequence[Line]]:
-    """Yield the pages without the edge lines that repeat on other pages, but for the page number, or that have it at an end.
+    """Yield the pages without their headers and footers.
 
-    A line whose other numbers change is text: the last line of an invoice is its total.
+    A line at the edge is removed if it repeats on other pages apart from the page number, or if it begins or ends with the page
+    number. A line in which other numbers change is text, such as the total in the last line of an invoice.
     """
     edges = [{*range(min(EDGE_LINES, len(page))), *range(max(0, len(page) - EDGE_LINES), len(page))} for page in pages]
     shift = _find_number_shift(pages, edges)

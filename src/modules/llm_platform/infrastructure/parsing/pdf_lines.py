@@ -15,8 +15,8 @@ from modules.llm_platform.infrastructure.parsing.pdf_runs import SAME_LINE, Piec
 from modules.llm_platform.infrastructure.parsing.pdf_shows import COLUMN_GAP, Show
 from modules.llm_platform.infrastructure.parsing.pdf_tables import Table
 
-OTHER_SIZE = 1.08  # ratio of font sizes from which on two lines are different blocks
-OTHER_BLOCK = 1.35  # ratio of a line's distance to the usual distance from which on it begins a block
+OTHER_SIZE = 1.08  # two lines whose font sizes have a larger ratio are different blocks
+OTHER_BLOCK = 1.35  # a line begins a block if its distance is a larger multiple of the usual distance
 LABEL_CHARS = 4  # a bullet or the number of an item, after which a gap makes no table
 
 ENDED = re.compile(r"[.!?:;][\"'”’)\]]*\Z")

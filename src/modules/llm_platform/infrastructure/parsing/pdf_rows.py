@@ -13,8 +13,8 @@ from itertools import pairwise
 from modules.llm_platform.infrastructure.parsing.pdf_rules import Rules
 from modules.llm_platform.infrastructure.parsing.pdf_runs import CELL_SPACE, RAISED, SAME_LINE, Edges, Run
 
-WORD_SPACE = 0.15  # font sizes from which on a gap between two texts is a space
-LINE_STEP = 2.2  # font sizes between two lines of a cell at most
+WORD_SPACE = 0.15  # a wider gap between two texts is a space; in font sizes
+LINE_STEP = 2.2  # maximum distance between two lines of a cell, in font sizes
 
 BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")
 _HYPHEN_AT_END = re.compile(r"(?<=\w)-\n(?=\w)")

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from modules.llm_platform.infrastructure.parsing.pdf_shows import Show
 from modules.llm_platform.infrastructure.parsing.pdf_texts import divide_text
 
-SAME_LINE = 0.3  # font sizes by which the baselines of one line differ at most
-RAISED = 0.6  # font sizes by which a raised or lowered character is beside its word at most
-CELL_SPACE = 0.8  # font sizes from which on a gap between two texts divides cells
+SAME_LINE = 0.3  # maximum difference between the baselines of one line, in font sizes
+RAISED = 0.6  # maximum offset of a superscript or subscript from its word, in font sizes
+CELL_SPACE = 0.8  # a gap between two texts divides cells from this width on, in font sizes
 
 
 @dataclass(slots=True)

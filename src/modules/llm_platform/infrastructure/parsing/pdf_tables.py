@@ -15,10 +15,10 @@ from modules.llm_platform.infrastructure.parsing.pdf_rows import Cell, Row, grou
 from modules.llm_platform.infrastructure.parsing.pdf_rules import Rules
 from modules.llm_platform.infrastructure.parsing.pdf_runs import SAME_LINE, Edges, Run
 
-ROW_STEP = 3.5  # font sizes between two rows at most
+ROW_STEP = 3.5  # maximum distance between two rows, in font sizes
 MIN_ROWS = 3  # with the names of the columns
 MIN_FILLED = 0.5  # share of the cells that have a text
-MAX_CELL_CHARS = 200  # of the mean cell, because columns of running text have longer ones
+MAX_CELL_CHARS = 200  # maximum mean length of a cell; columns of running text have longer cells
 MAX_COLUMNS = 40
 
 _LEADERS = re.compile(r"(?:\.[ \t]?){5}")

@@ -155,7 +155,7 @@ class Console:
         return printable(line).strip() if line else None
 
     def confirm(self, question: str) -> bool:
-        """Return whether the user answers yes, or True if the terminal has no user."""
+        """Return whether the user answers yes, or True if nobody can be asked (see `is_interactive`)."""
         return not self.is_interactive or (self.prompt(f"{question} [y/N]") or "").lower() in ("y", "yes")
 
     @contextmanager

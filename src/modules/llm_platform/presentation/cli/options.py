@@ -121,7 +121,7 @@ def reject(option: str, message: str) -> NoReturn:
 def make_setting_arguments(
     *, provider: str | None = None, documents: Path | None = None, offline: bool = False, **others: Any
 ) -> dict[str, Any]:
-    """Return the arguments of Settings that the options stand for. WrongUseError for options that exclude each other."""
+    """Return the options as arguments of Settings. Raises WrongUseError for options that exclude each other."""
     if documents is not None and provider not in (None, "documents"):
         reject("--provider", f"--documents searches only that folder: leave out --provider {provider} or --documents")
     if offline and provider not in (None, "documents"):
@@ -139,7 +139,10 @@ def make_setting_arguments(
 
 
 def read_question(console: Console, question: str | None, *, prompts_enabled: bool) -> str:
-    """Return the question of the command line, else of the terminal or of standard input. WrongUseError without one."""
+    """Return the question from the command line, else from the terminal or standard input.
+
+    Raises WrongUseError if there is none.
+    """
     if question is None:
         question = console.read_question("Question:", prompts_enabled=prompts_enabled)
     if question is None:

@@ -145,8 +145,9 @@ def replace_file(path: Path, content: str | bytes) -> None:
 
 
 def read_option_file(option: str, path: Path, *, max_kb: int, content: str) -> str:
-    """Return the text of the file that an option names, without a byte order mark. WrongUseError if it cannot be read, is
-    longer than `max_kb` (1000 bytes each), or is not UTF-8. `content` names what the file holds.
+    """Return the text of the file that an option names, without a byte order mark. `content` names what the file holds.
+
+    Raises WrongUseError if the file cannot be read, is longer than `max_kb` (1000 bytes each), or is not UTF-8.
     """
     max_bytes = max_kb * 1000
     try:

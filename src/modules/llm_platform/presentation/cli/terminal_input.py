@@ -9,10 +9,10 @@ from typing import TextIO
 
 
 def wait_for_input(source: TextIO) -> None:
-    """Return when a terminal has a line to read. A signal that arrives before or meanwhile is handled at once.
+    """Wait until a terminal has a line to read. A signal that arrives before or during the wait is handled at once.
 
-    A read that waits for the terminal is not ended by a signal that arrives just before it, or that the system gives to another
-    thread: Ctrl-C would have no effect until the next key. Without a terminal, and on Windows, this returns at once.
+    A blocking read is not interrupted by a signal that arrives just before it, or that the system delivers to another thread:
+    Ctrl-C would have no effect until the next key press. Without a terminal, and on Windows, this returns at once.
     """
     if os.name != "posix" or threading.current_thread() is not threading.main_thread():
         return
@@ -22,13 +22,13 @@ def wait_for_input(source: TextIO) -> None:
         return
     if not os.isatty(terminal):
         return
-    told, tell = os.pipe()
-    os.set_blocking(tell, False)
-    before = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    wakeup_reader, wakeup_writer = os.pipe()
+    os.set_blocking(wakeup_writer, False)
+    before = signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
     try:
-        while terminal not in select.select([terminal, told], [], [])[0]:
-            os.read(told, 64)  # a signal without an exception, such as a new size of the terminal
+        while terminal not in select.select([terminal, wakeup_reader], [], [])[0]:
+            os.read(wakeup_reader, 64)  # a signal without an exception, such as a new size of the terminal
     finally:
         signal.set_wakeup_fd(before)
-        os.close(told)
-        os.close(tell)
+        os.close(wakeup_reader)
+        os.close(wakeup_writer)

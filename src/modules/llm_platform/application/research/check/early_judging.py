@@ -67,7 +67,7 @@ class EarlyJudging:
 
     async def aclose(self) -> None:
         """Cancel the running call. It counts as a call."""
-        # Without this, the traceback of the cancelled task would keep this object and its sources in memory.
+        # Drop the reference to the task first: the traceback of a cancelled task would keep this object and its sources alive.
         task, self._task = self._task, None
         if task is not None and not task.done():
             await cancel_and_wait(task)

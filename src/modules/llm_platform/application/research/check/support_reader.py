@@ -28,7 +28,10 @@ TOO_MANY = (
 
 
 async def score_claims(model: ISupportModel, claims: Sequence[UndecidedClaim]) -> list[list[float]]:
-    """Return, for each claim, the log-odds that each of its passages supports it. English is read apart from other languages."""
+    """Return, for each claim, the log-odds that each of its passages supports it.
+
+    English claims and claims in other languages are scored in separate calls. Raises the errors of the model.
+    """
     scores: list[list[float]] = [[] for _ in claims]
     for is_english in (True, False):
         alike = [(one, found) for one, found in zip(claims, scores, strict=True) if one.is_english is is_english]

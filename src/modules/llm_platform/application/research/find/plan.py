@@ -64,7 +64,7 @@ class SearchPlanner:
         if run.follow_up and run.follow_up.questions:
             planned = Plan(
                 run.follow_up.questions
-            )  # the call that understood the follow-up question planned and paid them
+            )  # planned by the call that rewrote the follow-up question, so their cost is counted there
         else:
             planned = await self._plan_in_time(run.request.query, run.language, timeout_s)
         run.emit(Planned(request_id=run.request_id, questions=planned.questions))

@@ -60,7 +60,7 @@ class ReadOptions:
         return PAGES.get(request.depth, 0)
 
     def calculate_seconds(self, run: Run, timeout_s: float) -> float:
-        """Return how long a run of at most `timeout_s` seconds waits for pages, in seconds."""
+        """Return how many seconds a run waits for pages: at most READ_SHARE of its time limit `timeout_s`."""
         if run.given is not None:
             return timeout_s * READ_SHARE
         seconds = READ_S.get(run.request.depth, 0.0) if self.seconds is None else self.seconds
@@ -90,8 +90,8 @@ class RankedPage:
 class PageReads:
     """Reads the pages of one run concurrently. At the end of the context manager, unfinished reads are cancelled.
 
-    Before the answer is written, at most `limit` pages are read, besides those that the run was given. The writer waits for
-    them at most `seconds`, and never longer than the deadline of the run.
+    Before the answer is written, at most `limit` pages are read in addition to the given pages, and the run waits for them at
+    most `seconds` in total. `allow` raises both limits for a further round. No wait exceeds the deadline of the run.
     """
 
     def __init__(self, reader: IPageReader | None, run: Run, limit: int, seconds: float) -> None:

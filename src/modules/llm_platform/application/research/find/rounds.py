@@ -261,10 +261,10 @@ class FurtherRounds:
         return "".join(f"\n\n{neutralise(paragraph)}" for paragraph in paragraphs)
 
     def write_stop_note(self, language: str) -> str:
-        """Return why the search ended; empty if the first search answered everything."""
+        """Return why the search ended; empty if it has not ended, or if the first search answered everything."""
         ledger = self.ledger
-        is_told = self._number or ledger.open_questions or ledger.stopped == "asked"
-        return get_messages(language).stopped(ledger.stopped) if ledger.stopped and is_told else ""
+        is_shown = self._number or ledger.open_questions or ledger.stopped == "asked"
+        return get_messages(language).stopped(ledger.stopped) if ledger.stopped and is_shown else ""
 
     def select_best(self, items: Sequence[WebSearchResultItem], limit: int) -> list[WebSearchResultItem]:
         """Return at most `limit` results: the best of the first search, then the quoted ones, then the others in their order."""

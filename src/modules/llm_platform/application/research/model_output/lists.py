@@ -164,7 +164,7 @@ MAX_STREAMED_LINES: Final = 200  # read while they arrive; the rest is read at t
 
 
 def make_object_schema(key: str, item: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of an object with one list. Not every service takes a schema that is a list itself."""
+    """Return the JSON schema of an object with one list, because some services reject a schema whose root is an array."""
     properties = {key: {"type": "array", "items": item}}
     return {"type": "object", "properties": properties, "required": [key], "additionalProperties": False}
 
@@ -201,7 +201,7 @@ async def stream_list(llm: ILLMProvider, request: LLMRequest, take: Callable[[st
 
 
 class _LineReader:
-    """Joins tokens to lines and passes on the items of lines with a prefix, outside of reasoning."""
+    """Joins tokens to lines. Passes on the items of prefixed lines outside of reasoning, or of an answer that is a JSON list."""
 
     def __init__(self, take: Callable[[str], None]) -> None:
         self._take = take

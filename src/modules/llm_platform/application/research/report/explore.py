@@ -92,7 +92,8 @@ class Explorer:
     async def explore(self) -> Exploration:
         """Return everything found and ranked until the deadline.
 
-        Raises the last error if every search failed, and ResearchTimeoutError if none finished in time.
+        If no search succeeded, raises the last search error, or ResearchTimeoutError if no search failed. Raises neither for a
+        request with `urls`, which can be answered from its pages.
         """
         try:
             async with (

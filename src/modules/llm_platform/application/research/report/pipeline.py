@@ -178,9 +178,9 @@ def _list_page_requests(
 
 
 async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[ReadPage], count: int) -> list[ReadPage]:
-    """Return the best `count` pages by their summaries, followed by pages without a summary.
+    """Return at most `count` pages, best summary first. Pages without a summary come last.
 
-    If there are at most `count` pages, they are returned as they are.
+    If there are at most `count` pages, they keep their order and are not ranked.
     """
     if len(pages) <= count:
         return pages

@@ -57,7 +57,7 @@ class MadeReport:
 
 
 class _ItemStored:
-    """Tells the callers of a report that an item was stored, so a new attempt would begin with more than this one did."""
+    """Signals that an item was stored. A new attempt at the report would reuse it."""
 
 
 _Part = ResearchEvent | tuple[Source, ...] | _ItemStored | MadeReport  # what all callers of a shared report get
@@ -88,7 +88,7 @@ class Reporter:
 
     @property
     def price(self) -> Price | None:
-        """Returns the cost of a call; None if prices are unknown."""
+        """The function that returns the cost of a call; None if prices are unknown."""
         return self._tools.price
 
     @property

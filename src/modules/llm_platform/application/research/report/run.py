@@ -47,14 +47,14 @@ class ReportOptions:
     max_tokens: int = 4096
     context_tokens: int = 32_000  # `ReportTools.context` replaces it, if there is one
     offline: bool = False
-    model_ends_rounds: bool = False  # a model that adds no query ends the further rounds
+    model_ends_rounds: bool = False  # the further rounds end when the model says that nothing is missing
 
 
 @dataclass(frozen=True, slots=True)
 class ReportTools:
     """The parts that every report uses.
 
-    - `llms` has the model of each stage. Rules take the place of one that is missing.
+    - `llms` maps a stage to its model. Rules replace a missing model.
     - `writer` builds a writer for a model (or None) and a context size in tokens.
     - `judge` builds a citation judge for a model. If it is None, only words are compared.
     - `support_model` decides what the word comparison leaves in doubt. If it is None, the word comparison decides.
@@ -82,7 +82,7 @@ class ReportTools:
         return CheckpointStore(self.store, topic, language, fresh=fresh, metrics=self.metrics)
 
     async def with_context(self) -> ReportTools:
-        """Return the tools with the context window of the models as it is now."""
+        """Return the tools with the current context window of the models. An answer gets at most half of the window."""
         if self.context is None:
             return self
         tokens = await self.context()

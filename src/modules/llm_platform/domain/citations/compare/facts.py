@@ -33,7 +33,7 @@ def find_mismatch(compared: Comparison) -> Mismatch | None:
 
 
 def is_partial_at_best(compared: Comparison) -> bool:
-    """Return whether the source lacks a number of the claim, or makes the claim about another subject."""
+    """Return whether the source lacks a number of the claim, or attributes the act of the claim to another subject."""
     if count_missing_numbers(compared):
         return True
     best = compared.list_sentences_like_best()

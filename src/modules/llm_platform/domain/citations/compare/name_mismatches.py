@@ -35,9 +35,10 @@ def find_name_mismatch(compared: Comparison) -> Mismatch | None:
 
 
 def _find_other_identifier(compared: Comparison, position: ClaimWordNumber) -> Span | None:
-    """Return the span of the identifier that the source has instead; None if the source confirms the claim's identifier.
+    """Return the span of the source that contradicts an identifier of the claim; None if none does.
 
-    If the source has no other identifier there, return the span of the sentence that should have it.
+    It is the span of the identifier that the source has instead. If the source does not know the identifier, or lists it for
+    another option, it is the span of the best sentence.
     """
     word = compared.claim.words[position]
     best = compared.source.spans[compared.passage.sentences[0]]

@@ -79,7 +79,7 @@ def _find_count_mismatch(compared: Comparison, number: ClaimNumber) -> Mismatch 
 def _find_figure_mismatch(compared: Comparison, number: ClaimNumber) -> Mismatch | None:
     """Return the mismatch of a number in figures: another unit, or another number of the same kind in a sentence about it.
 
-    It is reported as a mismatch of a date if both numbers may be years.
+    It is reported as a mismatch of a date if both numbers may be years and the number of the claim has no unit.
     """
     claim, (values, offset, _) = compared.claim, number
     cell = find_other_cell(claim, values, compared.source, compared.passage.ranked)
@@ -160,7 +160,10 @@ def count_missing_numbers(compared: Comparison) -> int:
 
 
 def _has_number(compared: Comparison, number: ClaimNumber) -> bool:
-    """Return whether the number, in figures or words, is in the passage or in a sentence that shares much of the claim."""
+    """Return whether the number, in figures or words, is in the passage or in a sentence that shares much of the claim.
+
+    A number in words up to MAX_LISTED_COUNT always counts as found.
+    """
     values, offset, spelled = number
     if spelled and float(min(values)) <= MAX_LISTED_COUNT:
         return True

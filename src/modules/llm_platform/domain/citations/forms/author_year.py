@@ -96,7 +96,7 @@ class Bibliography:
 
 
 def read_parenthesised_works(text: str, bibliography: Bibliography) -> list[int] | None:
-    """Return the numbers of the entries that the inside of parentheses names; None if it names something else.
+    """Return the numbers of the entries that the inside of parentheses names; None if it names none.
 
     Semicolons separate several works. Works that the bibliography lacks are left out.
     """

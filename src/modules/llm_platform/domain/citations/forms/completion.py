@@ -1,4 +1,4 @@
-"""Add the markers that the author of an answer left out: where a source supports a sentence without one."""
+"""Add the markers that the author of an answer left out, to sentences without a marker that a source supports."""
 
 import re
 from copy import copy

@@ -1,4 +1,4 @@
-"""Citations of sources that were sent along with the text: by number in parentheses, by `Source 2`, or by their titles."""
+"""Recognise citations of given sources: by a number in parentheses, by `Source 2`, or by a title."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ _ENDS: Final = re.compile(r"[ ]*(?:[.,;:!?)|]|\Z)")
 
 
 class GivenNames:
-    """The numbers and titles of the sources that have a text of the caller."""
+    """The numbers and titles of the given sources that have a text."""
 
     def __init__(self, given: Iterable[GivenSource]) -> None:
         sources = [source for source in given if source.text]

@@ -126,18 +126,23 @@ def count_held_sentences(sentences: Sequence[SentenceEvidence]) -> int:
 
 
 def _decide_statement(citations: Sequence[Citation], synthesizer: str) -> SentenceVerdict:
-    """Return the best verdict of the sources, for a table row the verdict of its weakest cell.
+    """Return the verdict on a statement by all its sources.
 
-    If one source contradicts a statement and another lacks it, the statement is contradicted.
+    It is `quoted` if a citation is. Otherwise `_combine_verdicts` decides, and an unsupported statement that no source
+    contradicts is `absent`.
     """
     if any(decide_shown_verdict(citation, synthesizer) == "quoted" for citation in citations):
         return "quoted"
-    verdict = _find_best_verdict(citations)
+    verdict = _combine_verdicts(citations)
     is_contradicted = any(citation.finding == "contradicts" for citation in citations)
     return "absent" if verdict == "unsupported" and not is_contradicted else verdict
 
 
-def _find_best_verdict(citations: Sequence[Citation]) -> Verdict:
+def _combine_verdicts(citations: Sequence[Citation]) -> Verdict:
+    """Return `supported` if one source supports all of a statement, else the worst verdict of the sources.
+
+    For a table row, the sources complement each other: each cell has the best verdict of any source, and the worst cell decides.
+    """
     verdicts = [citation.verdict for citation in citations]
     if any(citation.verdict == "supported" and not citation.cells for citation in citations):
         return "supported"

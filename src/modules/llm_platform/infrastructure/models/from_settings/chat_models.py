@@ -320,8 +320,8 @@ class LanguageModels:
     def list_report_stages(self) -> Sequence[LLMStage]:
         """Return the stages of a report that a model serves.
 
-        A slow model rates no results and summarizes no pages. No model summarizes pages if the report is written from all that
-        are read, because the summaries choose among them. LLM_STAGES names a model that shall do it all the same.
+        A slow model does not rate results or summarize pages. If a report is written from all pages that are read, no model
+        summarizes them, because summaries only serve to choose among pages. Stages that LLM_STAGES names are always included.
         """
         if self.llm is None:
             return []

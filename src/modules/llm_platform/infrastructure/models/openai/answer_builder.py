@@ -38,7 +38,10 @@ class AnswerBuilder:
         self._refused = False
 
     def receive_bytes(self, received: bytes) -> bool:
-        """Take bytes of the body before their deltas, empty at its end. Returns whether they are a part for the reader."""
+        """Receive bytes of the body before their deltas are added; empty bytes mark its end.
+
+        Return True if `take_new_parts` may have a new part, even if no delta follows.
+        """
         return False
 
     def add(self, delta: Delta) -> None:

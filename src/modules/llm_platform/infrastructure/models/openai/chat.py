@@ -31,7 +31,6 @@ from modules.llm_platform.infrastructure.models.openai.relay import RelayBuilder
 from modules.llm_platform.infrastructure.models.openai.sdk import OpenAIClient, begin_loading
 
 MAX_MODELS_BYTES: Final = 4 << 20  # The list of a gateway has hundreds of models.
-# The value of `owned_by` in the list of llama.cpp's server, which has one model, whatever name a request has.
 MIN_CONTEXT_TOKENS: Final = 512
 MAX_CONTEXT_TOKENS: Final = 100_000_000
 MAX_NAMED_MODELS: Final = 8  # An error names so many of the service's models.
@@ -41,7 +40,7 @@ TAIL_S: Final = 2.0  # The wait for the usage and [DONE] after the answer itself
 DRAIN_S: Final = 0.05  # The wait for the end of the body after [DONE], so that the connection can be reused.
 PING_TIMEOUT_S: Final = 5.0
 SCHEMA_NAME: Final = "answer"
-CONTEXT_TIMEOUT_S: Final = 2.0  # A research run waits so long for the context window. A running server answers at once.
+CONTEXT_TIMEOUT_S: Final = 2.0  # The limit for asking a local service for its context window.
 
 NO_ANSWER: Final = "{name} did not answer within {seconds:g} s: try again, or raise LLM_TIMEOUT_S"
 STOPPED: Final = "{name} stopped half-way, nothing came for {seconds:g} s: try again, or raise LLM_IDLE_TIMEOUT_S"
@@ -128,9 +127,10 @@ class OpenAIProvider(ILLMProvider):
             begin_loading()
 
     async def ping(self) -> str:
-        """Request the list of models, which costs no tokens, and return what it shows.
+        """Request the list of models, which costs no tokens, and return a short status.
 
-        Raises LLMConfigError if the service lists its models and the configured one is not among them.
+        Raises LLMConfigError if the service lists its models and the configured one is not among them, and another
+        LLMException if the request fails.
         """
         self._check_configuration()
         client = await self._ensure_client()
@@ -276,6 +276,7 @@ class OpenAIProvider(ILLMProvider):
         models = await self._list_models(client)
         if models is None:
             return "reachable; it lists no models"
+        # llama.cpp's server has one model, which answers whatever name a request has.
         if len(models) == 1 and models[0].get("owned_by") == "llamacpp":
             return "reachable; it serves its one model under any name"
         names = {name for model in models for name in _list_names(model)}
@@ -344,7 +345,7 @@ class OpenAIProvider(ILLMProvider):
         raise failure from None
 
     async def _ensure_client(self) -> OpenAIClient:
-        """Return the client, ready for requests. Loading its package takes no time that the service is given."""
+        """Return the client, ready for requests. The time to load its package does not count as time of the service."""
         if self._client is None:
             self._client = self._connect()
         await self._client.load()

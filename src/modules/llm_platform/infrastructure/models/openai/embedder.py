@@ -33,14 +33,15 @@ MAX_DIMENSION: Final = 16_384
 
 
 class InvalidVectorsError(EmbeddingError):
-    """The service answered with another number of vectors, or with ones of no or several lengths. It does so again."""
+    """The service returned the wrong number of vectors, or vectors of different or invalid lengths. This is not retried."""
 
 
 def read_vectors(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[Vector | None], int]:
     """Return the vectors of `{"data": [{"index": 0, "embedding": [...]}, …]}` and their dimension.
 
-    `count` vectors of length 1 in the order of the texts, None for a zero or invalid one. Raises InvalidVectorsError for another
-    number of vectors or several dimensions.
+    The list has `count` vectors of length 1 in the order of the texts, with None for a zero or invalid vector. Raises
+    InvalidVectorsError for another number of vectors, for different dimensions, and for a dimension of 0 or more than
+    MAX_DIMENSION.
     """
     rows = [read_dict(row) for row in read_list(answer.get("data"))]
     by_index = {

@@ -129,9 +129,9 @@ def read_reported_error(connection: LLMConnection, body: object) -> exceptions.L
 
 
 def guess_reported_status(body: object) -> int:
-    """Return the HTTP status of an error inside an answer with status 200, or 0 if the error tells none.
+    """Return the HTTP status of an error inside an answer with status 200, or 0 if it is unknown.
 
-    It is the status that the error names, or the status that services use for an error of these words.
+    This is the status in the error body, or else the status that services use for errors with this wording.
     """
     details = _ErrorBody(body)
     if 400 <= details.status <= 599:

@@ -69,8 +69,8 @@ class EventDecoder:
 class StreamReader:
     """Parser of a streamed body, chunk by chunk.
 
-    A service that ignores the wish for a stream sends a plain JSON body, which is accepted. `done` is True when the service
-    has declared the end of the stream. All methods raise the errors of `read_answer`.
+    A service that does not support streams sends a plain JSON body, which is accepted. `done` is True when the service has
+    declared the end of the stream. All methods raise the errors of `read_answer`.
     """
 
     def __init__(self) -> None:

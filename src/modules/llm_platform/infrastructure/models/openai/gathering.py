@@ -8,11 +8,11 @@ from contextlib import suppress
 async def gather_chunks(
     chunks: AsyncIterator[bytes], seconds: float, ended: asyncio.Event | None
 ) -> AsyncGenerator[bytes]:
-    """Yield a chunk at once after a pause, or else what arrives within `seconds` together. Close `chunks` if it is a generator.
+    """Yield the first chunk after a pause at once, then what arrives within `seconds` as one chunk.
 
     During these seconds no coroutine waits for the stream: what arrives only joins the buffer of the connection, which has a
     limit. `ended` is set when the whole body has arrived, so that its end is not waited for. Without it, each chunk is yielded
-    as it comes.
+    as it comes. `chunks` is closed at the end if it is a generator.
     """
     try:
         async for chunk in chunks:

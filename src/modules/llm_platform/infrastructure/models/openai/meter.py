@@ -42,7 +42,7 @@ class Meter:
             raise InvalidAnswerError("more text than the limit for an answer")
 
     def measure_progress(self) -> ModelProgress:
-        """Return how far the model is. Tokens are counted here, since services report theirs at the end."""
+        """Return the progress of the answer. Tokens are counted here, since services report theirs only at the end."""
         now, tokens = time.monotonic(), count_tokens("".join(self.received))
         writing_s = now - self._first_at if self._first_at else 0.0
         return ModelProgress(

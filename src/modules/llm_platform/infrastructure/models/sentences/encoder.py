@@ -65,6 +65,6 @@ def _encode_sentences(load: Callable[[], SentenceVectors], texts: Sequence[str])
 
 
 def _clean(text: str) -> str:
-    """Return the beginning of a text, empty without a letter or figure. Halves of surrogate pairs are replaced."""
+    """Return the beginning of a text, or an empty string if it has no letter or digit. Lone surrogates are replaced."""
     kept = text[:MAX_SENTENCE_CHARS].encode("utf-8", "replace").decode("utf-8")
     return kept if any(map(str.isalnum, kept)) else ""

@@ -17,14 +17,14 @@ SOUND: Final = "ok"  # SQLite's answer for a file without damage
 
 
 class SqliteFileCheck(IHealthProbe):
-    """Looks for damage in `file`, whose loss means what `loss` says. Changes nothing."""
+    """Checks `file` for damage, without changing it. `loss` ends the error message: it says what is lost with the file."""
 
     def __init__(self, file: Path, loss: str) -> None:
         self.name = file.name
         self._file, self._loss = file, loss
 
     async def ping(self) -> str:
-        """Empty if the file is sound. Raises StoreError."""
+        """Return an empty string if the file is undamaged. Raises StoreError if it is damaged or cannot be read."""
         try:
             found = await asyncio.to_thread(self._look_for_damage)
         except (sqlite3.Error, OSError) as error:

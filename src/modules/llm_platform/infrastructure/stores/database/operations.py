@@ -13,8 +13,9 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 from modules.llm_platform.domain.callers.list_cursor import parse_cursor
 
 DAY_S: Final = 86_400
-# A list continues after this number: the number of the cursor's entry. Without that entry it is the number of the oldest entry
-# that is not older than the cursor, or if there is none, any; without a time nothing follows. A statement names the entry.
+# The number after which a list (newest first) continues: the number of the cursor's entry. If that entry was removed, it is the
+# number of the oldest entry that is not older than the cursor, and if there is none, the list begins anew. If the cursor has no
+# time either, nothing follows. The statement fills in `{entry}` and `{not_older}`.
 CONTINUE_AFTER: Final = """
 coalesce(({entry}), ({not_older} AND created_at >= CAST(:before_at AS double precision)),
     CASE WHEN CAST(:before_at AS double precision) IS NULL THEN 0 ELSE 9223372036854775807 END)

@@ -43,7 +43,10 @@ _CLEAN: Final = "DELETE FROM llm_platform.failed_request WHERE {seconds} < :now 
 
 
 class SqlFailedRequestStore(IFailedRequestStore, SqlStore):
-    """Stores failed requests, each for `ttl_days`: at most `max_bytes`, and a part more for each further worker."""
+    """Stores failed requests for `ttl_days` and removes the oldest above `max_bytes`.
+
+    Each further worker may exceed the limit by 1 / TRIM_PARTS.
+    """
 
     def __init__(self, max_bytes: int, ttl_days: float) -> None:
         self._step_bytes = max_bytes // TRIM_PARTS

@@ -48,9 +48,7 @@ _JOB: Final = (
     "id, status, request, created_at, started_at, finished_at, attempts, progress, webhook_attempts, "
     "CASE WHEN webhook IS NULL OR status = 'cancelled' THEN NULL ELSE coalesce(webhook_status, 'pending') END, api, thread"
 )
-_GAP: Final = (
-    "\x1f"  # separates, in a search text, the question of a run from the title of its thread if that is another
-)
+_GAP: Final = "\x1f"  # separates the question of a run from the thread title, if different, in a search text
 _SEARCH_TITLE: Final = f"coalesce(nullif(split_part(search_text, '{_GAP}', 2), ''), search_text)"
 # A run joins the thread of the run `:joined_id`, and takes over its title, if any run of that thread is still stored.
 _JOINED: Final = (

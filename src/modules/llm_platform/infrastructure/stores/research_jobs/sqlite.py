@@ -78,7 +78,10 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
         return await self._run_in_thread(partial(self._run_reading, make)) if self._exists() else empty
 
     async def ping(self) -> str:
-        """Empty if the file can be used or was not made yet. Raises StoreError. Writes nothing."""
+        """Return an empty string if the file can be used or does not exist yet. Raises StoreError otherwise.
+
+        Writes nothing, except that opening a file of an older version upgrades it.
+        """
         if self._exists():
             await self._run_in_thread(partial(self._run, _find_newest_run, is_read=True))
         return ""

@@ -303,7 +303,7 @@ def _get(key: dict[str, str]) -> Operation[dtos.Watch | None]:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Raise StoreError for what the block cannot read: a list without it would say that it never was."""
+    """Raise StoreError if the block cannot read an entry. A list that left it out would suggest that it never existed."""
     try:
         yield
     except ValueError as error:

@@ -38,7 +38,10 @@ class SqliteWatchStore(SqlWatchStore, IHealthProbe):
         self._clock = clock
 
     async def ping(self) -> str:
-        """Empty if the file can be used or was not made yet. Raises StoreError. Writes nothing."""
+        """Return an empty string if the file can be used or does not exist yet. Raises StoreError otherwise.
+
+        Writes nothing, except that opening a file of an older version upgrades it.
+        """
         await self.count()
         return ""
 

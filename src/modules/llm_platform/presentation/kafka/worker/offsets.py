@@ -42,8 +42,8 @@ class OffsetTracker:
         self.committed: int | None = None  # the offset that the broker confirmed
         self.position: int | None = None  # the next offset to read; None: nothing was read yet
         self.in_flight = 0  # offsets that were started and neither finished nor abandoned
-        self._unfinished: deque[int] = deque()  # started offsets from `committable` on, in order
-        self._finished: set[int] = set()  # the ones among them that are finished
+        self._unfinished: deque[int] = deque()  # started offsets from `committable` on, in order; some may be finished
+        self._finished: set[int] = set()  # the finished offsets in `_unfinished`
 
     def is_next(self, offset: int) -> bool:
         """Return whether the offset follows all started ones. It does unless the position was reset."""

@@ -1,8 +1,8 @@
-"""Recognises a consumer of librdkafka that fetches nothing of partitions which it has.
+"""Detects a librdkafka consumer that never fetches some of its assigned partitions.
 
-When the coordinator of a group has moved, it can refuse the request for committed offsets of newly assigned partitions as a
-whole (NOT_COORDINATOR). librdkafka (2.13 to 2.16 at least) does not repeat that request, so these partitions are never
-fetched, and those that the member should give away may never become another member's: only a new member continues.
+When the coordinator of a group has moved, the whole request for committed offsets of newly assigned partitions can fail with
+NOT_COORDINATOR. librdkafka (2.13 to 2.16 at least) does not repeat that request, so these partitions are never fetched.
+Partitions that the member should give up may never pass to another member either. Only a new member continues.
 https://github.com/confluentinc/librdkafka/issues/5586
 """
 

@@ -309,7 +309,7 @@ class CompletionStream:
         self._completion = completion
         self._has_begun = False
         self._sent_chars = 0
-        # The text of a model that failed has so many characters. The offsets of annotations count from its end.
+        # The length of the text of a model that failed. The offsets of annotations count from the end of this text.
         self._void_chars = 0
 
     def encode(self, event: ResearchEvent) -> bytes:

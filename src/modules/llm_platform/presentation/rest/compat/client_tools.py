@@ -102,9 +102,9 @@ def _make_refusal(message: str) -> InvalidRequestError:
 
 
 def list_ignored_fields(names: Iterable[str], tool: ForcedTool | None, tools: Sequence[Any]) -> tuple[str, ...]:
-    """Return the names of the fields without effect.
+    """Return those of `names` that have no effect, and `response_format` if a tool is forced.
 
-    With a forced tool, `tool_choice` has an effect, and so has `tools` if it has no other tool. The format of a text has none.
+    A forced tool gives `tool_choice` an effect, and `tools` as well if it has no other tool.
     """
     if tool is None:
         return tuple(names)

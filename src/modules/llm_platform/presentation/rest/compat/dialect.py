@@ -168,7 +168,7 @@ def select_snippet(result: RawResult, question: str) -> str:
 async def read_pages(
     request: Request, urls: Sequence[str], *, are_whole: bool = False
 ) -> dict[str, Page | AppException]:
-    """Return each page, or the reason why it cannot be read. Addresses of one page are read once.
+    """Return each page, or the error of reading it. Addresses that differ only in the fragment are read once.
 
     With `are_whole`, pages have all of their visible text. Reading stops if the client disconnects.
     """

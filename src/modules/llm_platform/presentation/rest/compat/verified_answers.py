@@ -82,7 +82,7 @@ class VerifiedAnswer:
         self.is_marked = mode == "mark"
         self._splitter = ReasoningSplitter()
         self._sent = 0  # characters of a stream, in the mode `mark`
-        self._sent_ahead = 0  # the last characters of `_sent`: the next part decides whether they are reasoning
+        self._sent_ahead = 0  # the number of last characters in `_sent` that may turn out to be reasoning
         self._taken_back = 0  # the first characters of `_sent`, which are reasoning
         self._reasoning: list[tuple[int, str]] = []  # with its places in the answer
         self._begin_answer()
@@ -95,7 +95,7 @@ class VerifiedAnswer:
         self._marked_up_to = 0
         self._marks: list[tuple[int, str]] = []  # with their places in the answer
         self._fence = ""  # that the current line is in, in the mode `mark`
-        self._is_data: bool | None = None  # known with the first sign of the answer
+        self._is_data: bool | None = None  # True for an answer in JSON; None before its first character
 
     @property
     def has_text(self) -> bool:
@@ -267,9 +267,10 @@ class VerifiedAnswer:
         return marks
 
     async def _check_line(self, line: str) -> list[VerifiedSentence]:
-        """Return the sentences of a line, without the findings that the rest of the answer may take back.
+        """Return the sentences of a line, without findings that the rest of the answer may refute.
 
-        A list of sources at its end says what the numbers mean: a source may have a sentence that seems to cite another one.
+        A list of sources at the end of the answer may define the numbers. So a sentence that has no finding when its citations
+        are ignored is left out.
         """
         checked = await self._service.check_part(line, self._given)
         bare = _blank_citations(line)
@@ -442,7 +443,7 @@ def _insert(text: str, start: int, marks: Sequence[tuple[int, str]]) -> str:
 
 
 def _shift(evidence: AnswerEvidence, inserted: Sequence[tuple[int, int]]) -> AnswerEvidence:
-    """Return the evidence with offsets in the text that the client gets. It has so many characters more at each place."""
+    """Return the evidence with offsets in the text that the client gets. `inserted` has positions and inserted lengths."""
     if not any(chars for _, chars in inserted):
         return evidence
 

@@ -198,7 +198,7 @@ class AccessPolicy:
 
 
 def asks_for_challenge(path: str, headers: Headers) -> bool:
-    """Return whether a feed is read without a key. Readers do so each time, and send the password after the 401."""
+    """Return whether a feed is requested without a key. Feed readers send the password only after a 401."""
     return FEED_PATH.fullmatch(path) is not None and not headers.keys() & {b"authorization", b"x-api-key"}
 
 
@@ -223,7 +223,7 @@ def _make_caller(number: int, label: str | None, secret: str) -> Caller:
 def is_limited(path: str) -> bool:
     """Return whether requests of a path count for the rate limits.
 
-    The texts after quotes do not: they are in memory, and a page that shows an answer gets all of them at once.
+    Requests for the stored texts of sources do not: a page that shows an answer requests all of them at once.
     """
     is_source = path.startswith("/research/") and "/sources/" in path
     is_model = any(path == models or path.startswith(f"{models}/") for models in LISTS_OF_MODELS)

@@ -72,7 +72,7 @@ class BodyLimit(NamedTuple):
 
 
 class BufferedBodies:
-    """The bytes of the bodies that this process is receiving. Clients that hold back the ends of theirs fill no more.
+    """Counts the bytes of bodies that this process is receiving, so that clients with unfinished bodies cannot fill the memory.
 
     No caller may hold more bytes than are still free, so a single caller gets at most half.
     """
@@ -196,7 +196,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 
 def _explain_parser_error(error: str, body: bytes) -> str:
-    """Return what is wrong with a body that the parser refuses: JSON that looks valid is told apart."""
+    """Return what is wrong with a body that the parser refuses. JSON that looks valid gets a message of its own."""
     if "recursion limit" in error:
         return TOO_DEEP
     if "number out of range" in error:

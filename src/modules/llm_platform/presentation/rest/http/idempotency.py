@@ -21,9 +21,10 @@ VERIFY_HEADER: Final = "X-Verify"  # another value asks for another answer
 
 
 async def answer_once(request: Request, body: BaseModel, answer: Callable[[], Awaitable[Response]]) -> Response:
-    """Return the answer, or the kept one of the same request with the same key of the same caller.
+    """Return the answer, or the stored answer to the same request with the same `Idempotency-Key` from the same caller.
 
-    Waits while the same request is being answered, and runs it again if it failed.
+    Waits while the same request is being answered, and runs it again if it failed. Raises InvalidRequestError for an invalid
+    key, and for a key that was sent with another request.
     """
     sent = request.scope[HEADERS].get(IDEMPOTENCY_KEY.lower().encode())
     if sent is None:

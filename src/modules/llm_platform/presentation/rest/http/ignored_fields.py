@@ -32,7 +32,7 @@ class IgnoredField(NamedTuple):
 
 
 class IgnoredFields(NamedTuple):
-    """The ignored fields of a body. `unnamed` counts those beyond NAMED_FIELDS, or with names that are not repeated."""
+    """The ignored fields of a body. `unnamed` counts fields beyond NAMED_FIELDS or with unsafe names."""
 
     named: Sequence[IgnoredField] = ()
     unnamed: int = 0
@@ -52,7 +52,7 @@ class IgnoredFields(NamedTuple):
 
 
 def note_ignored_fields(request: Request, model: type[BaseModel], values: Mapping[str, Any]) -> None:
-    """Report the fields that `model` does not have, unless it keeps them to report them itself. A null is not reported."""
+    """Report fields that `model` does not have, except nulls. A model that allows extra fields reports them itself."""
     if model.model_config.get("extra") == "allow":
         return
     known = _list_field_names(model)
@@ -93,7 +93,7 @@ def _guess_meant(name: str, known: Set[str]) -> str | None:
 def _list_field_names(model: type[BaseModel]) -> Set[str]:
     """Return the names under which a body may have the fields of the model.
 
-    The schema lacks those that the platform sets itself, whatever a client sends, and has one of several names of a field.
+    The schema lacks fields that the platform sets itself, and has only one name of a field with several.
     """
     aliases = (info.validation_alias for info in model.model_fields.values())
     choices = (choice for alias in aliases if isinstance(alias, AliasChoices) for choice in alias.choices)

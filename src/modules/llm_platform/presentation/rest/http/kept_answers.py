@@ -32,7 +32,8 @@ class _Running(NamedTuple):
 class KeptAnswers:
     """The latest answers of this process to requests with an idempotency key, and the requests that are being answered.
 
-    `clock` returns seconds.
+    An answer is stored for KEPT_S seconds if it has status 200, is not a stream, and has at most MAX_ANSWER_BYTES. At most
+    MAX_ANSWERS are stored. `clock` returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -34,8 +34,8 @@ STREAM_ERROR_HANDLER = "llm_platform.stream_error_handler"
 # The value of this key in the ASGI scope counts the request for the limits. Routes of COUNTED_BY_ROUTE call it, and routes of
 # `read_paths` call it before they do more than search and read.
 COUNT_REQUEST = "llm_platform.count_request"
-# These values of the scope refer to the request. They are removed, because the server keeps the scope until the next request of
-# the connection, and an answer would stay in memory until then and until a garbage collection after it.
+# These values of the scope refer back to the request. They are removed at its end: the server keeps the scope until the next
+# request of the connection, and the reference cycle would keep the answer in memory until a later garbage collection.
 LEADS_BACK: Final = (ADD_HEADERS, ANSWER, COUNT_REQUEST, KNOW, STREAM_ERROR_HANDLER)
 COUNTED_AS = "llm_platform.counted_as"  # The value of this key in the ASGI scope is RUN or READ.
 RUN, READ = "run", "read"

@@ -171,9 +171,9 @@ class WrongKeyLimit:
 
 
 class RetrySchedule:
-    """Gives the refused requests of a client different times to come back, one for each request that its limit allows then.
+    """Spreads the retries of refused requests of a client: each gets the time at which the limit allows one more request.
 
-    With the same time, all but one of a burst would be refused again, and SDKs retry twice.
+    With the same time, all but one of a burst would be refused again, and SDKs retry only twice.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -181,12 +181,15 @@ class RetrySchedule:
         self._last: dict[tuple[str, str], float] = {}  # The last time that was given, keyed by limit and client.
 
     def wait_s(self, client: str, exceeded: LimitState) -> float:
-        """Return the seconds after which one more refused request may come back, at most MAX_SCHEDULED_S."""
+        """Return the seconds after which one more refused request may come back.
+
+        They are at most MAX_SCHEDULED_S, unless the limit itself allows no earlier request.
+        """
         now, of_all = self._clock(), exceeded.limit.name == "server"
         key = exceeded.limit.name, "" if of_all else client
         earliest = now + exceeded.next_s
         free = max(earliest, self._last.pop(key, 0.0) + exceeded.limit.interval_s)
-        # A limit of one request in minutes says when that is; no longer queue is made of it.
+        # A limit of one request in several minutes has a longer wait; it is not extended by a queue.
         given = max(earliest, min(free, now + MAX_SCHEDULED_S))
         if len(self._last) >= MAX_SCHEDULED:
             del self._last[next(iter(self._last))]  # The least recently used one.

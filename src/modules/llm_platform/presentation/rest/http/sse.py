@@ -90,8 +90,9 @@ def _no_part(error: AppException, scope: Scope) -> bytes:
 
 
 class DrivenEvents(Generic[StreamedEvent]):
-    """The events of a generator that one task drives to its end, so that the wait for the first one can be given up, and the
-    generator keeps its context.
+    """The events of a generator, which one task runs to its end.
+
+    So the wait for the first event can be given up without ending the generator, and the generator keeps its context.
     """
 
     def __init__(self, events: AsyncGenerator[StreamedEvent, None]) -> None:
