@@ -2,8 +2,9 @@
 
     python -m scripts.support_model.answer_groups OUT.jsonl.gz OPEN --written PASSAGES=QUESTIONS… [--held-out | --whole]
 
-The sentences come from the passage of the question and fourteen others. The twelve nearest to the question are written,
-nearest first, and all that answer it. A third of CLAPNQ's open half and a sixth of the written passages are left out.
+The sentences come from the passage of the question and fourteen others, those of its `folder` first. The twelve nearest to the
+question are written, nearest first, and all that answer it. A third of CLAPNQ's open half and a sixth of the written passages
+are left out.
 `--held-out` writes only these, and `--whole` writes all. Run it in the environment of the product, with the extra `meaning`.
 """
 
@@ -70,12 +71,20 @@ def read_written(passages: Path, questions: Path, part: Part) -> Iterator[Asked]
         own = rows[told["n"]]
         if not is_in(own["source"], HELD_OF_WRITTEN, part):
             continue
-        rest = [row for row in rows if row is not own]
         for asked in told["questions"]:
-            among = [own, *drawn.sample(rest, min(OTHER_PASSAGES, len(rest)))]
+            among = [own, *draw_others(own, rows, OTHER_PASSAGES, drawn)]
             is_titled = drawn.random() < TITLED
             listed = [(title_of(row) if is_titled else "", row["source"]) for row in among]
             yield Asked(passages.stem, asked["q"], listed, list_answers(asked))
+
+
+def draw_others(
+    own: dict[str, Any], rows: Sequence[dict[str, Any]], count: int, drawn: random.Random
+) -> list[dict[str, Any]]:
+    """Return other passages of a file: those of the same folder if it is in one, then any."""
+    of_folder = [row for row in rows if row is not own and "folder" in own and row.get("folder") == own["folder"]]
+    rest = [row for row in rows if row is not own and row not in of_folder]
+    return [*of_folder, *drawn.sample(rest, min(max(0, count - len(of_folder)), len(rest)))][:count]
 
 
 def title_of(row: dict[str, Any]) -> str:

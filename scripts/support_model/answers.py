@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from scripts.support_model.answer_groups import list_answers
+from scripts.support_model.answer_groups import draw_others, list_answers
 from scripts.support_model.questions import HELD_OF_CLAPNQ, HELD_OF_WRITTEN, is_held_out, plain
 from scripts.support_model.texts import read_open_half
 from sklearn.linear_model import LogisticRegression
@@ -103,16 +103,16 @@ def list_set(name: str, pair: str, *, is_held_out_only: bool = False) -> Iterato
 
 
 def list_asked(pair: str, drawn: random.Random) -> Iterator[tuple[str, dict[str, Any], list[tuple[str, str]]]]:
-    """Yield each text with a question about it, and nine other passages of its language."""
+    """Yield each text with a question about it, and nine other passages of its folder or language."""
     passages, questions = map(Path, pair.split("="))
     rows = [json.loads(line) for line in passages.read_text(encoding="utf-8").splitlines()]
     for line in questions.read_text(encoding="utf-8").splitlines():
         told = json.loads(line)
         own = rows[told["n"]]
         language = own.get("lang", ENGLISH)
-        same = [("", row["source"]) for row in rows if row.get("lang", ENGLISH) == language and row is not own]
+        same = [row for row in rows if row.get("lang", ENGLISH) == language]
         for asked in told["questions"]:
-            others = drawn.sample(same, min(OTHER_PASSAGES, len(same)))
+            others = [("", row["source"]) for row in draw_others(own, same, OTHER_PASSAGES, drawn)]
             yield own["source"], asked | {"passage": language}, others
 
 

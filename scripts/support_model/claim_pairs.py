@@ -3,7 +3,8 @@
 Usage, in the environment of the product: `python -m scripts.support_model.claim_pairs OUT.jsonl.gz POOL.jsonl.gz --written
 PASSAGES.jsonl…`
 
-POOL is what `pool` wrote. A sixth of the passages of `home` and `work` is left out, as `answer_groups` leaves them out.
+POOL is what `pool` wrote. The claims of `light`, which change a word or two of their passage, are a set of their own. A sixth of
+the passages of `home` and `work` is left out, as `answer_groups` leaves them out.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from scripts.support_model.texts import write_pairs
 from modules.llm_platform.domain.ports.support_model import ENGLISH
 
 PARTLY_HELD_OUT: Final = ("home", "work")
+EDITED: Final = {"written": 1.0, "light": 0.5}  # share of the true claims that also get a wrong one
 WRITTEN: Final = ("written", "written-edited")  # of POOL: made again here, with shorter passages
 MOST: Final = 5000  # pairs of a set with a label of POOL
 MOST_OF: Final = {
@@ -58,12 +60,14 @@ def place_claim(claim: str, row: dict[str, Any], label: str) -> Pair:
 def read_written(paths: Sequence[Path], drawn: random.Random) -> Iterator[Pair]:
     """Yield the written claims, and true ones with a fact changed."""
     for row in read_passages(paths, is_held=False):
-        for told in row["claims"]:
-            placed = place_claim(told["claim"], row, told["label"])
-            yield placed
-            changed = edit_within(placed["claim"], placed["source"], drawn) if placed["label"] == "supported" else None
-            if changed is not None:
-                yield placed | {"claim": changed, "label": "unsupported", "set": "written-edited"}
+        for name, claims in (("written", row["claims"]), ("light", row.get("light", ()))):
+            for told in claims:
+                placed = place_claim(told["claim"], row, told["label"]) | {"set": name}
+                yield placed
+                if placed["label"] == "supported" and drawn.random() < EDITED[name]:
+                    changed = edit_within(placed["claim"], placed["source"], drawn)
+                    if changed is not None:
+                        yield placed | {"claim": changed, "label": "unsupported", "set": f"{name}-edited"}
 
 
 def draw_others(pool: Path, held: Sequence[dict[str, Any]], drawn: random.Random) -> Iterator[Pair]:

@@ -1,10 +1,11 @@
-"""Write beside each pair what two earlier models say about it: the English one, and the one of other languages.
+"""Write beside each pair what earlier models say about it: the English one, and the one of other languages.
 
-    python -m scripts.support_model.earlier_scores CLAIMS.jsonl.gz OUT.jsonl.gz ENGLISH LANGUAGES
+    python -m scripts.support_model.earlier_scores CLAIMS.jsonl.gz OUT.jsonl.gz ENGLISH LANGUAGES [--joint JOINT]
 
-ENGLISH and LANGUAGES are float weights that `mix` and `distil` wrote, with their `tokenizer.json`. A row gets `said`: the
-log-odds as the product combined them at that time, the mean of both or the English one where that is certain. Pairs that
-a program made with a label get none, because the label is certain.
+ENGLISH, LANGUAGES and JOINT are float weights that `mix`, `distil` and `train_english` wrote, with their `tokenizer.json`. A row
+gets `said`: the log-odds as the product combines them, the mean of both or the English one where that is certain; with JOINT,
+the mean of this and of its log-odds. Pairs that a program made with a label, and light rewordings, get none, because the
+label is certain or the models know them least.
 """
 
 import argparse
@@ -20,11 +21,11 @@ from scripts.support_model.distil import pad
 from scripts.support_model.train import encode, load_tokenizer
 from transformers import AutoModelForSequenceClassification
 
-TOKENS: Final = {"english": 104, "languages": 128}
+TOKENS: Final = {"english": 104, "languages": 128, "joint": 112}
 BATCH: Final = 64
 OPEN_FROM, OPEN_TO = -3.3, 1.0  # English log-odds between which the other model was read, too
 CERTAIN: Final = (
-    "written-edited", "attributionbench-edited", "lfqa-edited", "wice-edited", "factcheck-gpt-edited",
+    "written-edited", "light", "light-edited", "attributionbench-edited", "lfqa-edited", "wice-edited", "factcheck-gpt-edited",
     "fool-me-twice-edited", "summedits-edited", "breaking-nli", "med", "packages", "manuals", "verses", "unrelated",
 )  # fmt: skip
 
@@ -52,13 +53,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("claims", "out", "english", "languages"):
         parser.add_argument(name, type=Path)
+    parser.add_argument("--joint", type=Path)
     a = parser.parse_args()
     with gzip.open(a.claims, "rt", encoding="utf-8") as lines:
         rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
     asked = [row for row in rows if is_asked(row)]
-    english, languages = (score(getattr(a, name), asked, tokens) for name, tokens in TOKENS.items())
-    for row, one, other in zip(asked, english, languages, strict=True):
-        row["said"] = round(float((one + other) / 2 if OPEN_FROM <= one <= OPEN_TO else one), 3)
+    english, languages = (score(getattr(a, name), asked, TOKENS[name]) for name in ("english", "languages"))
+    said = np.where((english >= OPEN_FROM) & (english <= OPEN_TO), (english + languages) / 2, english)
+    if a.joint is not None:
+        said = (said + score(a.joint, asked, TOKENS["joint"])) / 2
+    for row, odds in zip(asked, said.tolist(), strict=True):
+        row["said"] = round(odds, 3)
     with gzip.open(a.out, "wt", encoding="utf-8") as out:
         out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 

@@ -36,7 +36,9 @@ def read_floats(path: Path) -> dict[str, np.ndarray]:
         base = name.removesuffix("_quantized")
         zero = stored[f"{base}_zero_point"].astype(np.float32)
         floats[base] = (stored[name].astype(np.float32) - zero) * stored[f"{base}_scale"]
-    return floats
+    words, scales = stored["words"].astype(np.float32), floats.pop("words_scales")  # four bits, in blocks
+    blocks = words.reshape(*scales.shape, -1) * scales[..., None]
+    return floats | {"bert.embeddings.word_embeddings.weight": blocks.reshape(words.shape)}
 
 
 def main() -> None:
@@ -55,6 +57,7 @@ def main() -> None:
     named = {name.removeprefix("model."): values for name, values in floats.items() if name.startswith("model.")}
     for name in ("bert.pooler.dense.weight", "classifier.weight"):
         matrices[name] = named.pop(f"{name}_Transposed").T
+    named["bert.embeddings.word_embeddings.weight"] = floats["bert.embeddings.word_embeddings.weight"]
     for name, values in (named | matrices).items():
         state[name] = torch.tensor(np.ascontiguousarray(values)).reshape(state[name].shape)
     model.load_state_dict(state)

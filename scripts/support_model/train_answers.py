@@ -208,8 +208,7 @@ class Training:
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, steps: int, rate: float) -> None:
-    """Add what both trainings of English take after their pairs."""
-    parser.add_argument("groups", type=Path, nargs="+")
+    """Add what all trainings of English take after their pairs."""
     for name in ("tokenizer", "start", "out"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--steps", type=int, default=steps)
@@ -218,10 +217,10 @@ def add_arguments(parser: argparse.ArgumentParser, *, steps: int, rate: float) -
     parser.add_argument("--threads", type=int, default=2)
 
 
-def load_tokenizer(path: Path, strategy: str) -> Tokenizer:
+def load_tokenizer(path: Path, strategy: str, tokens: int = TOKENS) -> Tokenizer:
     tokenizer = Tokenizer.from_file(str(path))
     tokenizer.no_padding()
-    tokenizer.enable_truncation(TOKENS, strategy=strategy)
+    tokenizer.enable_truncation(tokens, strategy=strategy)
     return tokenizer
 
 
@@ -234,6 +233,7 @@ def load_model(start: Path, heads: int) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", type=Path, nargs="+")
     add_arguments(parser, steps=900, rate=5e-5)
     parser.add_argument("--level", action="store_true", help="keep the rate, because another stage follows")
     a = parser.parse_args()

@@ -112,7 +112,7 @@ asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 174
         """The score is the mean of both. A claim that the English encoder finds clearly supported is not read again."""
         passage = "Employees may work remotely on up to two days a week, provided that their manager agrees."
         found = ("With the manager's consent, staff can do their jobs from elsewhere two days per week.", passage)
-        left_open = ("Without the consent of their manager, nobody may work from home.", passage)
+        left_open = ("Each team agrees which days it spends in the office.", passage)
         folder, pairs = Path(onnx_support_model.__file__).parent, [found, left_open]
         first, second = (
             onnx_support_model._load(folder, one).score(0, pairs) for one in (ENGLISH_CLAIMS, OTHER_LANGUAGES)

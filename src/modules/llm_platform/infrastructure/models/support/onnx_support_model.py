@@ -31,8 +31,8 @@ MAX_TEXT_CHARS: Final = 2000  # a longer text has more tokens than are read
 BATCH_PAIRS: Final = 4  # scored at once, so that the next caller waits for 0.1 seconds at most
 REMEMBERED_PAIRS: Final = 4096  # at most about 5 MB
 # An English claim between these log-odds is read by the second encoder too: half of the claims that the words leave in doubt.
-SECOND_READING_FROM: Final = -3.3
-SECOND_READING_TO: Final = 1.0
+SECOND_READING_FROM: Final = -3.0
+SECOND_READING_TO: Final = 0.0
 NOT_INSTALLED: Final = 'the support model needs: pip install "llm-platform[meaning]"; or set CITATION_ENCODER=off'
 DAMAGED: Final = "its weights are damaged: pip install --force-reinstall llm-platform; or set CITATION_ENCODER=off"
 FILES: Final = ModelFiles(NOT_INSTALLED, DAMAGED)
@@ -57,7 +57,7 @@ class Release:
 ENGLISH_CLAIMS: Final = Release(
     tasks=("support",),
     weights="support.onnx",
-    weights_digest="cdbf3bae9ee82669ccb86b610f64b93cddfc229209cc7901fc61943e2aaead99",
+    weights_digest="675cd3a93682a0e3aceb348a81a8c56fbe9fe0f1e6c15452558e456818d6efb0",
     tokenizer="tokenizer.json",
     tokenizer_digest="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
     max_tokens=104,
