@@ -45,7 +45,8 @@ class AppException(Exception):  # noqa: N818  the name is part of the public int
     def problem(self, *, instance: str, request_id: str) -> dict[str, Any]:
         """Return the error as a problem object (RFC 9457) with the additional fields `code`, `retryable` and `request_id`.
 
-        If the error is retryable and the upstream service sent a delay, `retry_after_s` has it in whole seconds, rounded up.
+        If the error is retryable and the upstream service sent a delay, `retry_after_s` has it in whole seconds, rounded up,
+        and is at least 1.
         """
         wait_s = self.retry_after_s if self.retryable else None
         return {

@@ -93,7 +93,7 @@ def parse_kafka_config(value: Any) -> Any:
 def _check_topics(options: dict[str, str]) -> None:
     """Raise ValueError for an unknown topic, an invalid name, and names that collide.
 
-    Kafka treats `.` and `_` as equal in topic names, because they are equal in the names of its metrics.
+    Kafka refuses topic names that differ only in `.` and `_`, because they are equal in the names of its metrics.
     """
     for option, name in options.items():
         if option.removeprefix(TOPIC_OPTION) not in KAFKA_TOPICS:
@@ -231,7 +231,7 @@ def _check_api_keys(keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
 
 
 def decode_webhook_secret(secret: str) -> bytes:
-    """Return the key bytes of a `whsec_…` secret. Raises ValueError if it is no valid secret of Standard Webhooks."""
+    """Return the key bytes of a `whsec_…` secret. Raises ValueError if it is not a valid Standard Webhooks secret."""
     key = b64decode(secret.removeprefix(WEBHOOK_SECRET_PREFIX), validate=True)
     if not secret.startswith(WEBHOOK_SECRET_PREFIX) or len(key) not in WEBHOOK_SECRET_BYTES:
         raise ValueError

@@ -13,7 +13,7 @@ from shared.config import Settings
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise now the SettingsError that the first use of a component would raise."""
+    """Raise the SettingsError that the first use of a component would raise later."""
     resolve_stages(settings)
     check_providers(settings)
     check_daily_budget(settings)

@@ -100,7 +100,7 @@ def build_citation_judge(llm: ILLMProvider | None, context_tokens: ContextTokens
 
 
 def build_support_model(settings: Settings, resources: Resources) -> ISupportModel | None:
-    """Return the model that decides what the word comparison leaves in doubt; None if CITATION_ENCODER does not use one."""
+    """Return the model that decides what the word comparison leaves in doubt; None if it is off, or `auto` and not installed."""
     from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
 
     return resources.closing(OnnxSupportModel()) if uses_support_model(settings) else None

@@ -93,7 +93,7 @@ class IndexingService:
         yield report
 
     async def add_vectors(self) -> AsyncGenerator[tuple[int, int], None]:
-        """Make the vectors that `vectors_later` postponed. Yield (documents done, all documents). Raises as `index` does."""
+        """Make the vectors that `vectors_later` postponed. Yield (documents done, postponed documents). Raises as `index`."""
         pending = [document async for document in self._store.documents(self.collection) if not document.embedded]
         if not pending:
             return

@@ -88,8 +88,8 @@ class RetrievalService:
     async def search_documents(self, request: dtos.RagSearch, min_passages: int = 0) -> FoundDocuments:
         """Search as `search` does, and return all found passages of each document.
 
-        The store is asked for at least `min_passages` passages. A caller that pages passes a constant number, so that a higher
-        `top_k` does not change the order of the first documents.
+        The store is asked for at least `min_passages` passages. If a caller always gives the same number, a higher `top_k`
+        does not change the order of the first documents.
         """
         top_k = min(request.top_k or self._top_k, MAX_TOP_K)
         began = self._clock()

@@ -28,9 +28,9 @@ _ENDS_OF_REPORT: Final[Mapping[str, str]] = {"planned": "plan", "ranked": "searc
 class StageTimes:
     """Context manager around one research run. `emit` records the time of each event and passes the event on.
 
-    The stage `write` ends with the last token. The stage `verify` ends with the call of `end_verification`, or with the last
-    event without such a call. The stage `output` follows. A run without tokens has none of these three stages. The stages of a
-    replayed report are not measured.
+    The stage `write` ends with the last token. The stage `verify` ends with the call of `end_verification`, or with the answer
+    (Done) without such a call. The stage `output` follows if the answer has an output. A run without tokens has none of these
+    three stages. The stages of a replayed report are not measured.
     """
 
     __slots__ = ("_began", "_depth", "_emit", "_ended", "_ends", "_last_token", "_metrics", "_traced", "_verified")

@@ -102,7 +102,7 @@ class DoctorService:
     async def examine(self, *, spend: bool = False) -> tuple[CheckResult, ...]:
         """Run all checks concurrently, and return their results: searches first, then models, the index and the stores.
 
-        `spend` allows calls that cost money. An error of an upstream is a failed result and is not raised.
+        `spend` allows calls that cost money. An error of an upstream becomes a result and is not raised.
         """
         searches = [
             self._run_with_deadline(check.provider.name, self._search(check, spend=spend)) for check in self._searches

@@ -129,8 +129,8 @@ class ResearchJobService:
           as it is.
         - `thread_id` is the id of a run. The new run joins the thread of that run without being a follow-up question.
 
-        Raises BackgroundError, WebhookError, ResearchQueueFullError, PreviousResearchNotFoundError, StoreError, and the errors
-        of `ResearchService.check`.
+        Raises BackgroundError or WebhookError if the run is not possible with these settings, ResearchQueueFullError,
+        PreviousResearchNotFoundError, StoreError, and the errors of `ResearchService.check`.
         """
         require_request(request, ResearchRequest)
         if self._store is None or self._worker is None or self._webhooks is None:

@@ -89,7 +89,7 @@ class WatchTools:
 def select_pages(urls: tuple[str, ...], reading: dtos.WatchReading | None, *, are_all: bool) -> dtos.WatchedPages:
     """Return the pages that a run reads first: the addresses of the watch, then the pages of its facts, then other pages.
 
-    With `are_all`, only the addresses of the watch are read. At most MAX_READ_AGAIN pages are added to them.
+    At most MAX_READ_AGAIN pages are added to the addresses of the watch; none with `are_all`, or without an earlier `reading`.
     """
     if are_all or reading is None:
         return dtos.WatchedPages(urls=urls, are_all=are_all)
@@ -296,7 +296,7 @@ class WatchWorker:
                 await self._tools.jobs.cancel(watch.job_id, owner=watch.owner)
 
     async def _look_again(self, watch: dtos.ClaimedWatch, in_s: float, *, is_asked: bool = True) -> None:
-        """Release the watch. Any process can claim it again in `in_s` seconds."""
+        """Release the watch. In `in_s` seconds, any process can claim it again to look at its run."""
         self._busy_until = max(self._busy_until, asyncio.get_running_loop().time() + in_s + 2 * BUSY_POLL_S)
         await self._store.wait(watch, in_s, is_asked=is_asked)
 

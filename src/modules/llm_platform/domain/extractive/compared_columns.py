@@ -55,9 +55,10 @@ def is_time_of_day(name: str) -> bool:
 
 
 def has_better_column(table: Table, chosen: int, words: Sequence[str], sought: Sequence[Measure]) -> bool:
-    """Return whether the words name a column whose cells cannot be compared, and not the `chosen` one.
+    """Return whether the question is about a column whose cells cannot be compared, and not about the `chosen` one.
 
-    An example is a column `Warranty` with `2 years` and `18 months`.
+    It is about a column if a word of the column's name is among `words`, or stands for a `sought` measure. A column that cannot
+    be compared is `Warranty` with `2 years` and `18 months`.
     """
 
     def is_meant(column: int) -> bool:

@@ -116,8 +116,9 @@ def split_entries(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def keep_entries(text: str, is_kept: Callable[[str], bool]) -> str:
-    """Return a text without the diary entries for whose date `is_kept` returns False. The text below the last entry stays.
+    """Return a text without the diary entries whose dates `is_kept` rejects.
 
+    Text below a heading stays, and so does text after a blank line below the last entry.
     A text whose lines do not begin with dates is returned unchanged.
     """
     if not detect_diary_style(text).dates_begin_lines:

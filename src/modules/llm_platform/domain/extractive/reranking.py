@@ -221,8 +221,8 @@ class RerankedSelection:
     """A selection after the models have scored its sentences.
 
     - `selection.chosen` has the sentences that answer.
-    - `ordered` has the scored sentences, the likeliest answer first. If none certainly answers, it has only the sentences in
-      the language of the question, if there are any.
+    - `ordered` has the scored sentences, the likeliest answer first. If the models choose none because they are
+      uncertain, it has only the sentences in the language of the question, if there are any.
     - `may_answer` is True if no sentence certainly answers, but the first of `ordered` may.
     """
 

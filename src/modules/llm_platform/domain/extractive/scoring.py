@@ -72,7 +72,8 @@ def get_rank_key(candidate: Candidate) -> tuple[float, int, int]:
 def score_candidate(candidate: Candidate, focus: Sequence[float], weights: TermWeights, asked: Iterable[int]) -> float:
     """Return the score of a sentence. `focus` has the weight of each term.
 
-    `asked` are the indices of terms. A sentence that lacks a name among them scores OFF_SUBJECT times as much.
+    `asked` are the indices of terms. The score is multiplied by OFF_SUBJECT if one of `weights.names` is among them and the
+    sentence has no credit for it.
     """
     total = sum(focus)
     share = sum(focus[number] * credit for number, credit in candidate.credits.items()) / total if total else 0.0

@@ -11,7 +11,7 @@ class IDocumentWalk(ABC):
     """One pass over documents. It blocks, and only one thread may use it. Only `stop` may be called from any thread."""
 
     total_bytes: int  # size of all documents
-    origins: Collection[str] | None = None  # those of which it yields all documents; None if documents have no origins
+    origins: Collection[str] | None = None  # all documents of these are yielded; None if they have no origins
     remarks: Sequence[tuple[str, str]] = ()  # pairs of a place and what to report about it
 
     @abstractmethod

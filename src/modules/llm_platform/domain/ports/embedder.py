@@ -11,7 +11,7 @@ class IEmbedder(ABC):
 
     # Includes the model: `wordllama/l2_supercat_256`; vectors of another name do not belong into the same collection.
     name: str
-    dimension: int  # 0 if it makes no vectors, or if its service has not embedded a text yet
+    dimension: int  # 0 if it makes no vectors, or if it is unknown until a service has embedded a text
     why_no_vectors: str = ""  # what an answer says where it makes no vectors
     window_tokens: int  # counted by `domain.text.count_tokens`; longer texts are cut
 

@@ -25,7 +25,10 @@ def content_key(question: str, language: str) -> frozenset[str]:
 
 
 def shares_content_word(text: str, question: str, language: str) -> bool:
-    """Return whether the two texts share a content word. Only the first WORD_STEM_CHARS characters of a word are compared."""
+    """Return whether the two texts share a content word.
+
+    Only the first WORD_STEM_CHARS characters of a word are compared, so that other inflections match.
+    """
     return not _stems(text, language).isdisjoint(_stems(question, language))
 
 

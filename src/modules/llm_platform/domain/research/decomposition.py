@@ -38,8 +38,8 @@ def decompose_question(question: str, language: str) -> list[str]:
 def aspect_questions(question: str, language: str) -> list[str]:
     """Return sub-questions that can be headings.
 
-    These are the parts of the question if each part is a question itself. Otherwise they are the question, and its topic with
-    each aspect that shares no content word with it.
+    These are the parts of the question if each part is a question itself. Otherwise they are the question, and the
+    question followed by each aspect of its topic (`question: aspect`) that shares no content word with it.
     """
     parts = [part.strip(" ?？.!") for part in _CLAUSE.split(question)]
     if len(parts) > 1 and all(_is_question(part, language) for part in parts):

@@ -26,7 +26,7 @@ LONG_MESSAGE_ABOVE_CHARS: Final = MAX_QUERY_CHARS
 MAX_MESSAGE_CHARS: Final = MAX_CONTEXT_CHARS + MAX_QUERY_CHARS  # longest message whose question is searched for
 MAX_WEIGHED: Final = 200  # only the last questions of a message are examined, at most this many
 PARAGRAPH: Final = "\n\n"  # divides the parts of a context
-NAMED_TERMS: Final = (2, 1)  # a question with a single term, such as `Any ideas?`, is only taken if there is no other
+NAMED_TERMS: Final = (2, 1)  # least terms of a question, in the order tried: `Any ideas?` has a single one
 
 LongQuery = Annotated[
     str,
@@ -111,7 +111,7 @@ def join_context(message: str | None, other: str | None = None) -> str | None:
 
 
 def is_excerpt(question: str, context: str) -> bool:
-    """Return whether the context contains the question word for word. White space does not count."""
+    """Return whether the context contains the question word for word. Line breaks and repeated spaces do not matter."""
     return one_line(question) in one_line(context)
 
 

@@ -96,7 +96,7 @@ def _list_units_of_values(claim: RowClaim) -> Iterator[str]:
 
 
 def _find_period(word: str) -> tuple[str, float] | None:
-    """Return the unit that a word names: `week` and `weekly` name the same one. None if it names no unit."""
+    """Return the base unit and factor of the unit that a word names, such as `week` or `weekly`; None if it names none."""
     return find_unit(_load_periods().get(word, word))
 
 

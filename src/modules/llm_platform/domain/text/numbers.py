@@ -282,7 +282,7 @@ ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
 def find_other_date(mine: Collection[str], theirs: Collection[str]) -> tuple[str, str] | None:
     """Return a month or weekday of `mine` and a different one of `theirs`, as written; None without such a pair.
 
-    Months are compared before weekdays. Neither is compared if the texts share one, or if one text has none.
+    Months are compared first. They are left out if the texts share one or if one text has none; the same holds for weekdays.
     """
     own, other = _find_months_and_weekdays(mine), _find_months_and_weekdays(theirs)
     for kind in (_MONTHS, _WEEKDAYS):

@@ -8,7 +8,7 @@ from typing import NewType
 # Code points from the beginning of the text that is compared: of the claim, of the sentence or passage, or of the source.
 Offset = NewType("Offset", int)
 
-# The index of a word in `TextFacts.folded`, in which `mismatches.find_word` counts.
+# The index of a word in `TextFacts.folded`. `mismatches.find_word` counts the same words.
 WordNumber = NewType("WordNumber", int)
 
 # The index of a word in `Claim.words`. A joined word is several words there, so this number may differ from its WordNumber.

@@ -37,7 +37,7 @@ from modules.llm_platform.infrastructure.parsing.decoding import replace_unprint
 KEYWORDS_ONLY: Final = "the vectors of the documents are not complete yet{}: keyword search only"
 
 COLLECTION: Final = "documents"  # the collection in an index of the folder's own
-CHECK_AGAIN_S: Final = 1.0  # maximum age of the listing that a search uses, whatever the size of the folder
+CHECK_AGAIN_S: Final = 1.0  # longest time after an update without a new listing at a search, for a folder of any size
 CHECK_ALWAYS_S: Final = 0.02  # a folder that is listed faster (a thousand files) is listed at every search
 LISTING_SHARE: Final = 20  # a slower folder is listed again after 20 times as long as its listing took
 LOCK_POLL_S: Final = 0.05

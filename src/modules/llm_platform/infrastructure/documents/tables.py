@@ -111,7 +111,7 @@ def _render_tables(head: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _measure_line(line: str) -> int:
-    """Return the words of a line, plus one for rounding, so that a table never has more words than the sum of its lines."""
+    """Return the number of words of a line, plus one for rounding, so that the sum is never below the words of a table."""
     return measure_words(line) + 1
 
 

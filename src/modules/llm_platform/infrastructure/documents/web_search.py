@@ -86,9 +86,9 @@ class DocumentWebSearch(IWebSearchProvider):
     that the document is read from the index and not from the web. `otherwise` is appended to configuration errors, and says
     what else the user can do.
 
-    A vector search always finds something. With `needs_words`, meant for static vectors, a search finds nothing if no result
-    has a significant word of the query. In a test, this rejected 12 of 15 questions on other topics, and none of 22 questions
-    on the documents' topics.
+    A vector search always finds something. With `needs_words`, meant for static vectors and always on for a folder, a search
+    finds nothing if no result has a significant word of the query, except tables if the query needs all rows. In a test, this
+    rejected 12 of 15 questions on other topics, and none of 22 questions on the documents' topics.
     """
 
     name = "documents"

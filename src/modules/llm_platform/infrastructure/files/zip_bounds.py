@@ -68,14 +68,14 @@ def is_regular(info: zipfile.ZipInfo) -> bool:
 
 
 def is_bomb(info: zipfile.ZipInfo) -> bool:
-    """Return whether the compression ratio of a member is higher than the ratio of any text."""
+    """Return whether a member of more than SMALL_BYTES has a compression ratio above COMPRESSION_RATIO."""
     return info.file_size > SMALL_BYTES and info.file_size > info.compress_size * COMPRESSION_RATIO
 
 
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """Return the bytes of a member, at most one more than declared: an extra byte shows that the declared size is wrong.
+    """Return the bytes of a member, fewer than `file_size` if it is shorter. Raises one of BROKEN if it is damaged or longer.
 
-    Without this limit, the library unpacks the whole member first.
+    Without a limit, the library unpacks the whole member before it cuts it to `file_size`.
     """
     with archive.open(info) as member:
         return member.read(info.file_size + 1)

@@ -150,7 +150,8 @@ class UpstreamGuard:
     def retry_pause_s(self, error: AppException, attempt: Attempt) -> float | None:
         """Spend one retry and return the pause before it, or return None if there is no retry.
 
-        There is none after a final error, beyond the retry budget, and if the pause would outlast the deadline.
+        There is none if the kind does not retry the error, its Retry-After is longer than `max_pause_s`, the pause would outlast
+        the deadline, or the retry budget is used up.
         """
         kind = self.kind
         if self._retries is None or not attempt.is_admitted:

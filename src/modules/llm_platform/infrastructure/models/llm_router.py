@@ -65,7 +65,7 @@ class LLMRouter(ILLMProvider):
     def _list_candidates(self, request: LLMRequest) -> list[tuple[ILLMProvider, tuple[Degraded, ...]]]:
         """Return the models that may serve the request, models without a recent failure first.
 
-        Each has the reasons why earlier models are skipped.
+        Each model without a recent failure has the failures of the skipped models that precede it in the configured order.
         """
         models = self._registry.resolve(request)
         causes = {model.name: cause for model in models if (cause := self._circuits[model.name].avoided)}

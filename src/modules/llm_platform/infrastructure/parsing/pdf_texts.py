@@ -8,7 +8,7 @@ ONE_LETTER = "\ufffd"  # stands for a ligature
 
 
 def divide_text(text: str, counts: Sequence[int]) -> list[str]:
-    """Return the parts of a text, given the number of codes in each; return the whole text if they do not fit.
+    """Return the parts of a text, given the number of codes in each, or only the whole text if the numbers do not fit.
 
     A code is a letter, or a ligature of two or three. Some fonts have a code for the blank, others leave a gap.
     """

@@ -23,7 +23,7 @@ class PrometheusMetrics(IMetrics):
     """A registry for each object, so two platforms of one process do not share it. It includes the `process_` metrics."""
 
     def __init__(self) -> None:
-        # Otherwise each metric has an unused `_created` series, too. This setting applies to the whole process.
+        # Otherwise each counter and histogram has an unused `_created` series, too. This setting applies to the whole process.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)

@@ -121,7 +121,10 @@ def reject(option: str, message: str) -> NoReturn:
 def make_setting_arguments(
     *, provider: str | None = None, documents: Path | None = None, offline: bool = False, **others: Any
 ) -> dict[str, Any]:
-    """Return the options as arguments of Settings. Raises WrongUseError for options that exclude each other."""
+    """Return the options as arguments of Settings.
+
+    Raises WrongUseError for options that exclude each other, and for `documents` that are neither a folder nor a file.
+    """
     if documents is not None and provider not in (None, "documents"):
         reject("--provider", f"--documents searches only that folder: leave out --provider {provider} or --documents")
     if offline and provider not in (None, "documents"):

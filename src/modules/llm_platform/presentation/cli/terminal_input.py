@@ -12,7 +12,8 @@ def wait_for_input(source: TextIO) -> None:
     """Wait until a terminal has a line to read. A signal that arrives before or during the wait is handled at once.
 
     A blocking read is not interrupted by a signal that arrives just before it, or that the system delivers to another thread:
-    Ctrl-C would have no effect until the next key press. Without a terminal, and on Windows, this returns at once.
+    Ctrl-C would have no effect until the next key press. Without a terminal, on Windows, and outside the main thread, this
+    returns at once.
     """
     if os.name != "posix" or threading.current_thread() is not threading.main_thread():
         return

@@ -69,7 +69,7 @@ def _clean(text: str) -> str:
 
 
 def _is_of_xml(char: str) -> bool:
-    """Return whether XML allows the character: no control character but tab and newline, no surrogate, no non-character."""
+    """Return whether the character is safe in XML: no control character but tab and newline, surrogate or non-character."""
     is_non_character = ord(char) & 0xFFFE == 0xFFFE or "\ufdd0" <= char <= "\ufdef"
     return char in "\t\n" or not (is_non_character or unicodedata.category(char) in ("Cc", "Cs"))
 

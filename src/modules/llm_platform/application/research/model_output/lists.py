@@ -201,7 +201,7 @@ async def stream_list(llm: ILLMProvider, request: LLMRequest, take: Callable[[st
 
 
 class _LineReader:
-    """Joins tokens to lines. Passes on the items of prefixed lines outside of reasoning, or of an answer that is a JSON list."""
+    """Joins tokens to lines. Passes on the items of prefixed lines outside of reasoning, and of a LIST_SCHEMA object."""
 
     def __init__(self, take: Callable[[str], None]) -> None:
         self._take = take

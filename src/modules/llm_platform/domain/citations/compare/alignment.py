@@ -28,14 +28,14 @@ from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_e
 
 MAX_QUOTE_SENTENCES = 3
 MAX_SENTENCE_CHARS = 600  # longer text without a full stop is cut, so that a quote stays readable
-LIST_SENTENCE_CHARS = 160  # a "sentence" longer than this that runs over lines is a list or a table
+LIST_SENTENCE_CHARS = 160  # a longer "sentence" of several lines is a list or a table, and is split at its line breaks
 MAX_TEXT_CHARS = 200_000  # the rest of a longer source is not searched
 SEEDS = 3  # the best sentences around which passages are tried
 GOOD_SHARE = 0.35  # a further sentence needs this share of the claim to be compared
 NEARLY_BEST = 0.8  # a further sentence needs this share of the best sentence's match
 SENTENCE_COST = 0.03  # a further sentence must add this share of the claim to the quote
-MAX_INITIALS = 6
-UNSPELLED = frozenset({"of", "the", "and", "for", "de", "der", "für", "la", "le", "du", "des"})  # not in acronyms
+MAX_INITIALS = 6  # of an acronym that the source may spell out
+UNSPELLED = frozenset({"of", "the", "and", "for", "de", "der", "für", "la", "le", "du", "des"})  # left out of acronyms
 MAX_LANGUAGE_CHARS = 500  # the beginning of a source from which its language is detected
 MEMOIZED_RUNS = 1 << 13  # runs of characters between spaces; pages on one subject share most of them
 
@@ -66,7 +66,10 @@ class Passage:
 
 
 class SourceText:
-    """The text of one source, with an index from words to the sentences that have them."""
+    """The text of one source, with an index from words to the sentences that have them. `prepare_source` makes it.
+
+    `spans` delimits the sentences of the source, in order.
+    """
 
     def __init__(
         self, text: str, spans: list[Span], title: str, stop_words: frozenset[str], *, is_whole: bool = False
@@ -82,6 +85,7 @@ class SourceText:
 
     @cached_property
     def language(self) -> str | None:
+        """The language at the beginning of the source; None if it is uncertain."""
         return detect_language(self.text[:MAX_LANGUAGE_CHARS])
 
     @cached_property
@@ -89,7 +93,7 @@ class SourceText:
         return read_source_tables(self.text, self.title, is_whole=self._is_whole)
 
     def read_facts(self, span: Span) -> TextFacts:
-        """Return the facts of a passage or sentence. They are read once for all claims."""
+        """Return the facts of a passage or sentence. The result is cached for other claims."""
         facts = self._facts.get(span)
         if facts is None:
             text = self.text[slice(*span)]
@@ -98,7 +102,7 @@ class SourceText:
 
     @cached_property
     def _spells_numbers(self) -> bool:
-        """True if the source may have numbers in words. The index cannot tell for text that is not ASCII, so that is True."""
+        """True if the source may have numbers in words. It is always True for text beyond ASCII, where the index cannot tell."""
         return not (self.text.isascii() and self._postings.keys().isdisjoint(list_spelling_words()))
 
     @cached_property
@@ -112,7 +116,10 @@ class SourceText:
 
     @cached_property
     def normalized(self) -> str:
-        """The normalized words of all sentences, with a bar between sentences."""
+        """The normalized words of all sentences, with a bar between sentences.
+
+        Targets of links are left out, and HTML entities are decoded.
+        """
         text = self.text
         pieces = [text[start:end] for start, end in self.spans]
         if "](" in text or "<http" in text:
@@ -162,14 +169,17 @@ class SourceText:
         return known / total if total else 0.0
 
     def _spells_out(self, initials: str) -> bool:
-        """Return whether adjacent words of the source begin with these letters: "World Health Organization" for WHO."""
+        """Return whether adjacent words of the source begin with these letters: "World Health Organization" for WHO.
+
+        Fewer than two letters, or more than MAX_INITIALS, are not looked for.
+        """
         if not 2 <= len(initials) <= MAX_INITIALS or not initials.isalnum():
             return False
         return any(initials.casefold() in of_words for of_words in self._initials)
 
     @cached_property
     def _initials(self) -> tuple[str, str]:
-        """The first letters of all words, and of the words without "of" and "the". A word of one letter is a space.
+        """The first letters of all words, and of all words except UNSPELLED. A word of one letter gives a space.
 
         They are cached, because searching the whole text for each acronym would take seconds.
         """
@@ -179,7 +189,10 @@ class SourceText:
         return "".join(letters), "".join(named)
 
     def find_best_passage(self, claim: Claim) -> Passage | None:
-        """Return the passage that shares most with the claim; None if no sentence shares a word with it."""
+        """Return the passage that shares most with the claim; None if no sentence shares a content word with it.
+
+        A longer passage must share more: at least SENTENCE_COST of the claim for each further sentence.
+        """
         masks = ClaimMasks([self.find_sentences(word.key) if word.is_content else 0 for word in claim.words])
         if not masks.all_words:
             return None
@@ -203,7 +216,10 @@ class SourceText:
         )
 
     def collect_text(self, passage: Passage, limit: int) -> str:
-        """Return the quote and the sentences that share most with the claim, in their order, up to `limit` characters."""
+        """Return the passage and further sentences that share most with the claim, on one line, in the order of the source.
+
+        The sentences together have at most `limit` characters. A longer passage is cut.
+        """
         start, end = passage.span
         chosen, used = [(start, min(end, start + limit))], end - start
         for sentence in passage.ranked:
@@ -219,7 +235,7 @@ class SourceText:
     def cut_windows(self, limit: int) -> list[Span]:
         """Return spans of whole sentences that cover the text, up to `limit` characters each.
 
-        Adjacent spans overlap by about half. A longer sentence is cut at the limit.
+        Adjacent spans overlap by about half. A sentence longer than the limit is cut, and its end is in no span.
         """
         windows: list[Span] = []
         first, count = 0, len(self.spans)
@@ -236,7 +252,10 @@ class SourceText:
     def _grow_passages(
         self, seeds: Sequence[SentenceNumber], masks: Mapping[SentenceNumber, int]
     ) -> Iterator[tuple[SentenceNumber, SentenceNumber, int]]:
-        """Yield the first sentence, the last sentence and the joint mask of each passage around the seeds."""
+        """Yield the first sentence, the last sentence and the joint mask of each passage around the seeds.
+
+        A passage has at most MAX_QUOTE_SENTENCES sentences. Its first and last sentence share words with the claim.
+        """
         tried: set[SentenceNumber] = set()
         for seed in seeds:
             for first in map(SentenceNumber, range(max(0, seed - MAX_QUOTE_SENTENCES + 1), seed + 1)):
@@ -253,8 +272,8 @@ class SourceText:
 def prepare_source(text: str, title: str, language: str, *, is_whole: bool = False) -> SourceText:
     """Return a source with this text and title. `language` decides where sentences end, and which words are stop words.
 
-    `is_whole` is True if the text is known to be a whole document: its tables have all their rows. The result does not depend on
-    other sources, because their pages arrive in any order.
+    `is_whole` is True if the text is known to be a whole document, so that its tables have all their rows. Only the first
+    MAX_TEXT_CHARS characters are read. The result does not depend on other sources, because their pages arrive in any order.
     """
     is_whole = is_whole and len(text) <= MAX_TEXT_CHARS
     text = text[:MAX_TEXT_CHARS]
@@ -268,7 +287,7 @@ def prepare_source(text: str, title: str, language: str, *, is_whole: bool = Fal
 
 
 def _is_table(text: str) -> bool:
-    """Return whether the text is several rows of a table. Each row is then a sentence of its own."""
+    """Return whether the text is several rows of a table. `prepare_source` then makes each row a sentence."""
     return "|" in text and text.count("\n") > 0 and all("|" in line for line in text.splitlines())
 
 
@@ -296,7 +315,7 @@ def _index_words(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str
 def _fold_words(run: str) -> tuple[str, ...]:
     """Return the folded words in a run of characters between spaces.
 
-    A joined word also has its parts. A word of a script without spaces is replaced by its bigrams.
+    A joined word is followed by its parts. A word of a script without spaces is replaced by its bigrams.
     """
     bare = run.strip(_AROUND_A_WORD)
     if bare.isalnum() and bare.isascii():
@@ -317,7 +336,10 @@ _KEYS: Final = Memoized(_fold_words, max_entries=MEMOIZED_RUNS)
 
 
 def _split_readable(text: str, start: int, end: int) -> list[Span]:
-    """Return the span of a sentence, or of the pieces of a list without full stops, at most MAX_SENTENCE_CHARS each."""
+    """Return the span of a sentence on one line, or the spans of the lines of a list or table, without empty ones.
+
+    What is longer than MAX_SENTENCE_CHARS is cut into pieces, at blanks where possible.
+    """
     if end <= start or (end - start <= MAX_SENTENCE_CHARS and "\n" not in text[start:end]):
         return [(start, end)] if end > start else []
     spans = []

@@ -2,7 +2,7 @@
 
 The word comparison decides what it can prove: a mismatch, a copy, a number that the source lacks. The model decides whether the
 source says the same in other words. The fewer words agree, the more certain the model must be. If the word comparison refutes a
-claim that shares only some words with its source, the model may call the claim partial, but not supported.
+claim, but the source lacks many of its other words, the model may call the claim partial, but not supported.
 
 `UndecidedClaims` collects the claims that the word comparison leaves to the model. Each `UndecidedClaim` has the passages that
 the model reads, and `decide` turns the log-odds of the model into a new judgement.
@@ -45,9 +45,9 @@ class CheckKey(NamedTuple):
 
 
 class SupportThresholds(NamedTuple):
-    """The log-odds from which a support model gives each verdict. Each lexical verdict has its own thresholds.
+    """The lowest log-odds at which a support model calls a claim partial or supported, for one lexical verdict.
 
-    Refuted claims have none for `supported`.
+    For refuted claims, `supported` is infinite: the model cannot call them supported.
     """
 
     partial: float
@@ -57,7 +57,7 @@ class SupportThresholds(NamedTuple):
 class PassageToRead(NamedTuple):
     """A passage that a support model reads beside a claim.
 
-    - `text` is the passage without line ends.
+    - `text` is the passage on one line, with HTML entities decoded.
     - `quote` is the span that the citation shows if this passage decides.
     - `highest` is the highest verdict that the model may give for it.
     """
@@ -71,6 +71,7 @@ class PassageToRead(NamedTuple):
 class UndecidedClaim:
     """A claim that a support model may decide, and the passages that it reads. The passage with the highest log-odds counts.
 
+    - `claim` is the text that the model reads: the sentence, or its clauses that cite the source.
     - `judgement` is the result of the word comparison.
     - `is_english` is False if the claim or the passages are in another language.
     """
@@ -85,7 +86,7 @@ class UndecidedClaim:
 class UndecidedClaims:
     """The claims that the word comparison leaves to a support model, in the order of the answer.
 
-    The model reads what `list_first` returns. `CitationChecker.record_log_odds` takes its result.
+    The model reads what `list_first` returns. `CitationChecker.record_log_odds` takes the log-odds.
     """
 
     def __init__(self, language: str) -> None:
@@ -96,9 +97,10 @@ class UndecidedClaims:
         self._settled: set[CheckKey] = set()  # keys that the model has read, or that it cannot read
 
     def add(self, key: CheckKey, judgement: Judgement, source: SourceText) -> None:
-        """Add a claim with the lexical judgement, unless that is final or a support model may not decide.
+        """Add a claim with its lexical judgement, unless the judgement is final or a support model may not decide.
 
-        The model must know both languages. If no word is shared, it decides neither table rows nor pairs in English.
+        The model must know the language of the answer and of the source. It does not decide a settled claim. If claim and source
+        share no word, it decides neither table rows nor pairs in English.
         """
         if self._primary not in READ_LANGUAGES or judgement.is_final or key in self._settled:
             return
@@ -112,7 +114,10 @@ class UndecidedClaims:
         return bool(self._open)
 
     def list_first(self, max_passages: int) -> list[UndecidedClaim]:
-        """Return the first claims whose passages number at most `max_passages` together, but at least one claim."""
+        """Return the first claims with at most `max_passages` passages together. The first claim may have more.
+
+        Claims without a passage to read are settled. The returned claims remain until they are settled.
+        """
         found: list[UndecidedClaim] = []
         left = max_passages
         for key in list(self._open):
@@ -128,7 +133,10 @@ class UndecidedClaims:
         return found
 
     def _collect_passages(self, key: CheckKey) -> UndecidedClaim | None:
-        """Return the claim and what a support model reads; None if it may not decide, or if it has nothing to read."""
+        """Return the claim and its passages; None if it has none on which a support model may decide.
+
+        The model reads only the clauses that cite the source, unless the source supports the whole sentence by its words.
+        """
         judgement, source = self._open[key]
         has_claim_only = judgement.verdict == "supported" or not key.clauses
         said = html.unescape(key.claim if has_claim_only else " ".join(key.clauses))
@@ -137,16 +145,16 @@ class UndecidedClaims:
         for text, quote in self._find_passages(claim, judgement, source):
             allowed = find_highest_verdict(judgement.verdict, html.unescape(key.claim), source.text[slice(*quote)])
             highest = min(allowed, judgement.highest, key=POSSIBLE_SUPPORT.__getitem__)
-            if judgement.shares_no_word and highest != "supported":  # another figure, or a clause that nobody cites
+            if judgement.shares_no_word and highest != "supported":  # other figures, or a clause without a marker
                 continue
             passages.append(PassageToRead(html.unescape(text), quote, highest))
         return UndecidedClaim(key, claim.text, tuple(passages), judgement, is_english) if passages else None
 
     def _find_passages(self, claim: Claim, judgement: Judgement, source: SourceText) -> list[tuple[str, Span]]:
-        """Return the passages that a support model reads, each with the span that the citation shows.
+        """Return the passages that a support model reads, each with the span that the citation shows; empty if there are none.
 
-        The passage is the quote and the other sentences that share most with the claim. A source without a word of the claim is
-        read in windows if it is short, but not if both are in English, because it then says something else.
+        There is one passage if the source shares a word with the claim: the best passage and further sentences that share most.
+        Otherwise a short source is read in windows, unless claim and source are in English: then it says something else.
         """
         is_english = self._is_english(source)
         other_limit = MAX_FOREIGN_CHARS.get(source.language or self._primary, MAX_OTHER_CHARS)
@@ -161,7 +169,7 @@ class UndecidedClaims:
         return self._primary == ENGLISH and source.language in (None, ENGLISH)
 
     def settle(self, key: CheckKey) -> None:
-        """Remove a claim that the model has read, or cannot read. It is not added again."""
+        """Remove a claim that the model has read, or cannot read. `add` ignores it from now on."""
         self._open.pop(key, None)
         self._settled.add(key)
 
@@ -181,6 +189,8 @@ def load_support_thresholds(
 ) -> SupportThresholds:
     """Return the thresholds for a lexical verdict, for refuted claims, or for claims that share no word with their source.
 
+    English has no thresholds for claims without shared words, because `UndecidedClaims.add` leaves them out.
+
     The thresholds are in `support_limits.json`. `scripts/support_model/combine.py` measures the thresholds of English, and
     `languages.py` the thresholds of other languages.
     """
@@ -189,9 +199,10 @@ def load_support_thresholds(
 
 
 def decide(undecided: UndecidedClaim, log_odds: Sequence[float]) -> Judgement:
-    """Return the judgement with the verdict that the model gives for the best passage. The score stays.
+    """Return the judgement with the verdict and the quote of the passage with the highest log-odds. The score stays.
 
-    `log_odds` say of each passage, in order, how likely it supports the claim.
+    `log_odds` has one value for each passage, in order: the log-odds that the passage supports the claim. The verdict is at most
+    the `highest` of its passage. A refuted claim that the model calls partial is not refuted any more, and has no mismatch.
 
     If claim and source share no word, the model may confirm the claim but not reject it, because nothing shows which passage
     to read.

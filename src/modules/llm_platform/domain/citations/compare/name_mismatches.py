@@ -35,7 +35,7 @@ def find_name_mismatch(compared: Comparison) -> Mismatch | None:
 
 
 def _find_other_identifier(compared: Comparison, position: ClaimWordNumber) -> Span | None:
-    """Return the span of the source that contradicts an identifier of the claim; None if none does.
+    """Return the span of the source that contradicts the claim's identifier at `position`; None if none does.
 
     It is the span of the identifier that the source has instead. If the source does not know the identifier, or lists it for
     another option, it is the span of the best sentence.

@@ -3,12 +3,12 @@
 `judge` takes a claim and a prepared source. A claim that the source has word for word is supported. Otherwise `alignment` finds
 the passage that fits best, `facts` compares the facts of both, and `score` computes the probability that the passage supports
 the claim. One wrong number, unit, name, identifier, date or negation refutes a claim, even if everything else agrees. If the
-source lacks a number of the claim, or gives its act to another subject, the claim is partial at best.
+source lacks a number of the claim, or attributes its act to another subject, the claim is partial at best.
 
 A mismatch refutes a claim only if the source has most of its other words. "A guest of two nights pays nothing" is not refuted by
 "Guests may stay three nights; after that they pay £4": such a claim is partial at best. If the source has most of the words but
-not nearly all, the claim is refuted, and a support model that reads both may still call it partial (`is_weakly_refuted`). Between
-two languages, a mismatch without these words is no contradiction, but no model may support the claim.
+not nearly all, the claim is refuted, and a support model that reads both may still call it partial (`is_weakly_refuted`). If the
+source lacks such words and is in another language, the claim is unsupported or unchecked, and no model may change this.
 
 The cells decide a claim about the rows of a table, such as "Ines is older than Ben" (`row_claims.judgement`). If it is uncertain
 what the cells say, shared words neither support nor refute the claim.
@@ -42,15 +42,15 @@ from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import normalize
 
 MIN_WORDS_AFTER_COLON: Final = 4  # shortest statement after a colon
-UNIT_SIGNS: Final = frozenset("€$£¥%‰°")
-LAST_LATIN: Final = "\u024f"
+UNIT_SIGNS: Final = frozenset("€$£¥%‰°")  # normalized words have none of them
+LAST_LATIN: Final = "\u024f"  # the last letter of Latin Extended-B
 # How much of a claim the source may support. `unchecked` is above `partial`, because a page in another language, or a page seen
 # only as an excerpt, may support the whole claim.
 POSSIBLE_SUPPORT: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "unchecked": 2, "supported": 3}
 MIN_VERBATIM_SHARE: Final = 0.9  # a source with a smaller share of the words is not searched for a copy
 MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # a source with this share of the words is in the language of the sentence
 # A claim is refuted only if the source has at least MIN_REFUTED_SHARE of its other words, by weight. Below MIN_CERTAIN_SHARE, a
-# support model may overrule this.
+# support model may still call it partial.
 MIN_REFUTED_SHARE: Final = 0.6
 MIN_CERTAIN_SHARE: Final = 0.8
 COMPUTED_SCORE: Final = 0.95  # of a claim that the cells of a table confirm
@@ -69,6 +69,7 @@ class Judgement:
       support model may then call the sentence partial.
     - `is_verbatim` is True if the source has the sentence word for word, or each cell of a table row.
     - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
+    - `mismatch` is the difference to show to a reader: what refutes the sentence, or a replaced word of one that is not refuted.
     - `highest` is the highest verdict that a support model may give. It cannot overrule the word comparison about numbers, or
       about who did something.
     - `is_computed` is True if the cells of a table decided.
@@ -81,7 +82,7 @@ class Judgement:
     is_refuted: bool = False
     is_verbatim: bool = False
     cells: tuple[Judgement, ...] = ()
-    mismatch: Mismatch | None = None  # the difference to show to a reader
+    mismatch: Mismatch | None = None
     highest: Verdict = "supported"
     word_verdict: Verdict | None = None
     is_computed: bool = False
@@ -89,7 +90,11 @@ class Judgement:
 
     @property
     def is_final(self) -> bool:
-        """True if a support model has nothing to decide: a copy, a mismatch, cells, two languages, a verdict of a model."""
+        """True if no support model may change the verdict.
+
+        This holds for an unchecked sentence, a copy, a certain mismatch, cells of a table, a sentence that no model may support,
+        and a verdict of a model.
+        """
         return (
             self.verdict == "unchecked"
             or self.is_verbatim
@@ -107,7 +112,10 @@ class Judgement:
 
 
 def is_verbatim(claim: Claim, source: SourceText) -> bool:
-    """Return whether the source has the words of the claim in the same order, and does not deny them right before or after."""
+    """Return whether the source has the words of the claim in the same order, and does not deny them right before or after.
+
+    The text before a colon and the statement after it may be in different places, and the former may be in the title.
+    """
     if any(sign not in source.text for sign in UNIT_SIGNS.intersection(claim.text)):
         return False  # normalized words have no signs
     if not any(len(word.key) > 1 or is_unspaced(word.key) for word in claim.words):
@@ -121,10 +129,12 @@ def is_verbatim(claim: Claim, source: SourceText) -> bool:
 
 
 def _is_copied(words: str, source: SourceText) -> bool:
+    """Return whether the source has the normalized words without a denial, also across the ends of sentences."""
     return _occurs_undenied(words, source.normalized) or _occurs_undenied(words, source.normalized_without_bars)
 
 
 def _occurs_undenied(words: str, text: str) -> bool:
+    """Return whether the text has the words at least once without a denial right before or after them."""
     at = text.find(words)
     while at >= 0:
         end = at + len(words)
@@ -180,6 +190,7 @@ def _get_rank(judgement: Judgement) -> int:
 
 
 def _judge_cell(cell: Claim, with_headers: Claim, source: SourceText, language: str) -> Judgement:
+    """Return the judgement on a cell with its headers; partial instead of unsupported if the source has the bare cell."""
     judgement = _judge_claim(with_headers, source, language)
     if judgement.verdict == "unsupported" and is_verbatim(cell, source):
         return Judgement("partial", judgement.score)
@@ -198,7 +209,10 @@ def score_support(claim: Claim, source: SourceText, language: str, min_score: fl
 
 
 def _judge_claim(claim: Claim, source: SourceText, language: str, *, min_score: float = 0.0) -> Judgement:
-    """Return the judgement on a claim without cells. With a score below `min_score`, it is only known not to be supported."""
+    """Return the judgement on a claim without cells.
+
+    If the score is below `min_score`, the facts are not compared, and the judgement says only that the claim is not supported.
+    """
     if not source.text.strip():
         return Judgement("unchecked", 0.0)
     passage = source.find_best_passage(claim)
@@ -258,6 +272,7 @@ def _measure_unchanged_share(claim: Claim, source: SourceText, mismatch: Mismatc
 
 
 def _judge_by_rows(claim: RowClaim, finding: RowFinding, source: SourceText) -> Judgement:
+    """Return the judgement by the cells of a table. A claim that lists only some of the rows is partial."""
     quote = _quote_rows(claim.source, finding.row_indices)
     if finding.is_true:
         return Judgement("supported", COMPUTED_SCORE, quote, is_computed=True)
@@ -275,14 +290,17 @@ def _judge_by_rows(claim: RowClaim, finding: RowFinding, source: SourceText) -> 
 
 
 def _quote_rows(table: SourceTable, indices: Sequence[int]) -> Span:
-    """Return the span of these rows if they are adjacent, else of the last one."""
+    """Return the span of these rows if they are adjacent and at most MAX_QUOTED_ROWS, else of the last of `indices`."""
     first, last = min(indices), max(indices)
     is_adjacent = last - first < len(set(indices)) <= MAX_QUOTED_ROWS
     return (table.spans[first][0], table.spans[last][1]) if is_adjacent else table.spans[indices[-1]]
 
 
 def _limit_to_partial(judgement: Judgement) -> Judgement:
-    """Limit the lexical judgement on a claim that compares rows, because words cannot tell whether it is true."""
+    """Return the judgement as partial at best and not refuted, for a claim that compares or counts rows.
+
+    Words cannot tell whether such a claim is true.
+    """
     verdict = min(judgement.verdict, "partial", key=POSSIBLE_SUPPORT.__getitem__)
     score = round(min(judgement.score, load_score_weights().supported), 2)
     return replace(judgement, verdict=verdict, score=score, is_refuted=False, mismatch=None, highest="partial")
@@ -307,7 +325,8 @@ def _differ_in_language(claim: Claim, source: SourceText, language: str) -> bool
 def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
     """Return whether the source lacks a figure, identifier or name that both languages write alike.
 
-    Names count only if they are in Latin letters and the claim is in another alphabet.
+    Figures count only if the source has numbers. Names count only if they are in Latin letters and the claim is in another
+    alphabet.
     """
     known = source.read_facts((0, len(source.text))).numbers
     for values, at, spelled in claim.numbers:

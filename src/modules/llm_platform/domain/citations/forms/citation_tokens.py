@@ -137,7 +137,7 @@ class TokenReader:
         return () if number is None else (number,)
 
     def _read_cite_index(self, token: re.Match[str]) -> ParsedToken:
-        """Read `(cite index="2-1,3-1">…</cite>`, which cites the sources 2 and 3. Its words stay."""
+        """Read `<cite index="2-1,3-1">…</cite>`, which cites the sources 2 and 3. Its words stay."""
         index = _CITE_INDEX.search(token[0])
         documents = [part.partition("-")[0] for part in index[1].split(",")] if index else []
         numbers = (number for document in documents for number in self._sources.list_entry_numbers(document))

@@ -126,7 +126,7 @@ def count_held_sentences(sentences: Sequence[SentenceEvidence]) -> int:
 
 
 def _decide_statement(citations: Sequence[Citation], synthesizer: str) -> SentenceVerdict:
-    """Return the verdict on a statement by all its sources.
+    """Return the verdict on a statement from the verdicts of all its sources.
 
     It is `quoted` if a citation is. Otherwise `_combine_verdicts` decides, and an unsupported statement that no source
     contradicts is `absent`.

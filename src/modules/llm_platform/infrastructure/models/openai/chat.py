@@ -129,8 +129,8 @@ class OpenAIProvider(ILLMProvider):
     async def ping(self) -> str:
         """Request the list of models, which costs no tokens, and return a short status.
 
-        Raises LLMConfigError if the service lists its models and the configured one is not among them, and another
-        LLMException if the request fails.
+        Raises LLMConfigError for a missing or invalid setting and if the service lists its models without the configured one,
+        and another LLMException if the request fails.
         """
         self._check_configuration()
         client = await self._ensure_client()

@@ -29,8 +29,8 @@ class RelayBuilder(AnswerBuilder):
     """Builder of an answer whose parts are the bytes of the service: whole events of a stream, or one JSON object.
 
     The answer is neither cleaned nor cut: reasoning, refusals and repetitions are the caller's. Only configured secrets are
-    replaced, and a stream that spells the API key out ends with an error. The events before the first content are
-    held back until it arrives, so that an early error is still an error of the call.
+    replaced, and a stream that spells the API key out ends with an error. The events before the first content are held back
+    until the content arrives, so that an early error is still an error of the call.
     """
 
     def __init__(self, connection: LLMConnection, request: dtos.LLMRequest, redactor: Redactor) -> None:
@@ -46,10 +46,10 @@ class RelayBuilder(AnswerBuilder):
         self._open_fields: set[tuple[Any, ...]] = set()  # those whose text ends with a beginning of the API key
 
     def receive_bytes(self, received: bytes) -> bool:
-        """Receive bytes of the body. Return True if whole events are available.
+        """Receive bytes of the body. Return True if whole events, or the whole JSON object, are available.
 
-        Raises InvalidAnswerError for a web page, and for a stream where one JSON object was requested. One JSON object instead
-        of a stream is accepted: the service does not support streams.
+        Raises InvalidAnswerError for a web page, for a stream where one JSON object was requested, and for a stream with the
+        API key. One JSON object instead of a stream is accepted: the service does not support streams.
         """
         if not self._has_begun and (start := received.lstrip(BLANK)):
             self._has_begun = True

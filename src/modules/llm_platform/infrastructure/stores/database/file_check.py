@@ -24,7 +24,7 @@ class SqliteFileCheck(IHealthProbe):
         self._file, self._loss = file, loss
 
     async def ping(self) -> str:
-        """Return an empty string if the file is undamaged. Raises StoreError if it is damaged or cannot be read."""
+        """Return an empty string if no damage is found within CHECK_S. Raises StoreError for a damaged or unreadable file."""
         try:
             found = await asyncio.to_thread(self._look_for_damage)
         except (sqlite3.Error, OSError) as error:

@@ -128,7 +128,7 @@ def asyncapi(ctx: typer.Context) -> None:
 def _request_message(
     stage: StageName, text: str, request_id: str | None, top_k: int | None, filters: list[str] | None
 ) -> bytes:
-    """Return the JSON of a request. Raises WrongUseError for an option that does not apply to the stage."""
+    """Return the JSON of a request. Raises WrongUseError for an argument that is invalid or not for the stage."""
     if stage == "answer":
         message = "is only for searches: leave it out, or leave out --stage answer"
         _reject_options({"--top-k": top_k, "--filter": filters}, message)

@@ -108,7 +108,10 @@ class PlanReview:
         return response.model_copy(update={"metadata": metadata})
 
     def _estimate_line(self, questions: int) -> str:
-        """Return what a report with this many sub-questions takes at most, or an empty string for an earlier plan."""
+        """Return what a report with this many sub-questions takes at most, or an empty string without an estimate.
+
+        A plan that was stored earlier has none.
+        """
         if self._made is None or self._made.estimate is None:
             return ""
         return estimate_line(self._made.estimate, questions - len(self._made.questions), self._request)

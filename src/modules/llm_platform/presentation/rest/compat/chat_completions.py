@@ -309,7 +309,7 @@ class CompletionStream:
         self._completion = completion
         self._has_begun = False
         self._sent_chars = 0
-        # The length of the text of a model that failed. The offsets of annotations count from the end of this text.
+        # The number of characters up to the end of the last RESTARTED. The offsets of annotations start after them.
         self._void_chars = 0
 
     def encode(self, event: ResearchEvent) -> bytes:

@@ -102,9 +102,9 @@ def _make_refusal(message: str) -> InvalidRequestError:
 
 
 def list_ignored_fields(names: Iterable[str], tool: ForcedTool | None, tools: Sequence[Any]) -> tuple[str, ...]:
-    """Return those of `names` that have no effect, and `response_format` if a tool is forced.
+    """Return the `names` of fields without effect, and `response_format` if a tool is forced.
 
-    A forced tool gives `tool_choice` an effect, and `tools` as well if it has no other tool.
+    A forced tool gives `tool_choice` an effect, and `tools` as well if it is the only tool.
     """
     if tool is None:
         return tuple(names)

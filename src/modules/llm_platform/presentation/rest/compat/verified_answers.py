@@ -95,7 +95,7 @@ class VerifiedAnswer:
         self._marked_up_to = 0
         self._marks: list[tuple[int, str]] = []  # with their places in the answer
         self._fence = ""  # that the current line is in, in the mode `mark`
-        self._is_data: bool | None = None  # True for an answer in JSON; None before its first character
+        self._is_data: bool | None = None  # True for an answer in JSON; None before its first non-blank character
 
     @property
     def has_text(self) -> bool:
@@ -269,8 +269,8 @@ class VerifiedAnswer:
     async def _check_line(self, line: str) -> list[VerifiedSentence]:
         """Return the sentences of a line, without findings that the rest of the answer may refute.
 
-        A list of sources at the end of the answer may define the numbers. So a sentence that has no finding when its citations
-        are ignored is left out.
+        A list of sources at the end of the answer may give its citation numbers another meaning. So a sentence that has no
+        finding when its citations are ignored is left out.
         """
         checked = await self._service.check_part(line, self._given)
         bare = _blank_citations(line)
