@@ -86,6 +86,8 @@ def test_which_sentence_cites_which_source(answer: str, expected: list[tuple[str
         ("The bridge has three arches.\n\n[1]", [("The bridge has three arches.", 1)]),
         ("The bridge has three arches.\n\n[1]\n\nNobody knows the rest.", [("The bridge has three arches.", 1)]),
         ("The bridge has three arches.\n\nSources: [1]", [("The bridge has three arches.", 1)]),
+        ("The bridge has three arches. (doc:bridge.md) [1]", [("The bridge has three arches.", 1)]),
+        ("The bridge has three arches.\n\n(https://a.example/a_b?c=d) [1]", [("The bridge has three arches.", 1)]),
         ("The bridge has three arches. (Source: [1])", [("The bridge has three arches.", 1)]),
         (
             "It is 120 metres long.\n\nSalmon return in autumn.\n\n**Sources:** [1], [4].",
@@ -112,7 +114,9 @@ def test_which_sentence_cites_which_source(answer: str, expected: list[tuple[str
         ("# Title\n\n[1]", []),
     ],
 )
-def test_a_marker_on_its_own_line_cites_the_text_before_it(answer: str, expected: list[tuple[str, int]]) -> None:
+def test_a_marker_on_its_own_line_or_after_an_address_cites_the_text_before_it(
+    answer: str, expected: list[tuple[str, int]]
+) -> None:
     """A marker on its own line cites everything before it, a list or a paragraph, that its source supports, or else the
     last sentence. The line `Sources:` is not a sentence.
     """

@@ -22,7 +22,10 @@ MAX_TRAILED_SENTENCES = 200  # a trailing marker may cite at most this many sent
 _BRACKETS = re.compile(r"\([^().!?\n]{1,200}\)(?= {3,}[.!?])")  # without a sentence end
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
 _LABEL = re.compile(rf"(\*\*|__)(?=\S)[^*_\n]*[^*_\s{STOPS}{WIDE_STOPS}]\1")
-_NO_STATEMENT = re.compile(rf"[\W_]*(?:(?:{SOURCE_LIST_NAMES})[\W_]*(?:(?:and|und|et|y|e|и|та|和|及)[\W_]*)?)?", re.I)
+_NO_STATEMENT = re.compile(
+    rf"[\W_]*(?:(?:{SOURCE_LIST_NAMES})[\W_]*(?:(?:and|und|et|y|e|и|та|和|及)[\W_]*)?|(?:doc:|https?://)[^\s()<>]*+[\W_]*+)?",
+    re.I,
+)  # white space, the name of a list of sources, or the address of one
 
 _BETWEEN_CLAUSES = " \t,;:()\u2013\u2014"
 MIN_CLAUSE_WORDS = 4  # a clause of fewer words is not a statement of its own
