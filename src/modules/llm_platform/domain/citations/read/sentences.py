@@ -23,7 +23,7 @@ _BRACKETS = re.compile(r"\([^().!?\n]{1,200}\)(?= {3,}[.!?])")  # without a sent
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
 _LABEL = re.compile(rf"(\*\*|__)(?=\S)[^*_\n]*[^*_\s{STOPS}{WIDE_STOPS}]\1")
 _NO_STATEMENT = re.compile(
-    rf"[\W_]*(?:(?:{SOURCE_LIST_NAMES})[\W_]*(?:(?:and|und|et|y|e|и|та|和|及)[\W_]*)?|(?:doc:|https?://)[^\s()<>]*+[\W_]*+)?",
+    rf"[\W_]*(?:(?:{SOURCE_LIST_NAMES})[\W_]*(?:(?:and|und|et|y|e|и|та|和|及)[\W_]*)?|(?:doc:|https?://)[^\s()<>]*(?:[\s()<>][\W_]*)?)?",
     re.I,
 )  # white space, the name of a list of sources, or the address of one
 
