@@ -13,10 +13,10 @@ import gzip
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import torch
@@ -35,7 +35,10 @@ RIGHT_WEIGHT: Final = 2.0  # there is one right sentence to six wrong ones
 OTHER_WEIGHT: Final = 0.5  # a sentence of another passage may answer by chance
 CHOICE_WEIGHT: Final = 0.5
 KEPT_MEAN: Final = 0.99  # of the running mean of the weights, which is what is written
+PRINTED_EVERY: Final = 50  # steps
 BLOCK: Final = 32  # numbers of four bits with one scale
+
+Batch = TypeVar("Batch")
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,23 @@ class Training:
         self._optimizer = torch.optim.AdamW(self._copies.floats, lr=rate, weight_decay=0.01, fused=True)
         self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimizer, rates)
 
-    def take_step(self, loss: torch.Tensor, *, counts: bool) -> None:
+    def run(self, batches: Iterable[Batch], steps: int, measure: Callable[[Batch], Sequence[torch.Tensor]]) -> None:
+        """Learn from one batch a step. `measure` returns the losses of a batch, whose sum is made smaller.
+
+        Prints the mean of each loss every PRINTED_EVERY steps.
+        """
+        began, printed = time.monotonic(), []
+        for step, batch in zip(range(1, steps + 1), batches, strict=False):
+            losses = measure(batch)
+            self._take_step(torch.stack(tuple(losses)).sum(), counts=step > steps // 10)
+            printed.append([loss.item() for loss in losses])
+            if step % PRINTED_EVERY == 0:
+                print(
+                    f"{step} steps, {time.monotonic() - began:.0f} s, loss {np.mean(printed, 0).round(3)}", flush=True
+                )
+                printed.clear()
+
+    def _take_step(self, loss: torch.Tensor, *, counts: bool) -> None:
         """Learn from a loss. If it `counts`, the weights are added to the running means, which `save` writes."""
         loss.backward()
         self._copies.take_gradients()
@@ -242,15 +261,12 @@ def main() -> None:
     groups = read_groups(a.groups, load_tokenizer(a.tokenizer, "only_second"))
     print(f"{len(groups)} questions, {sum(map(len, groups))} pairs", flush=True)
     training = Training(load_model(a.start, 1), a.start, a.rate, lambda step: rate_at(step, a.steps, is_level=a.level))
-    began, losses = time.monotonic(), 0.0
-    for step, batch in zip(range(1, a.steps + 1), draw_batches(groups, a.seed), strict=False):
+
+    def measure(batch: Sequence[Sequence[Pair]]) -> Sequence[torch.Tensor]:
         scores = read_scores(training.model, [one for group in batch for one in group])
-        loss = measure_loss(scores[:, 0], batch)
-        training.take_step(loss, counts=step > a.steps // 10)
-        losses += loss.item()
-        if step % 50 == 0:
-            print(f"{step} steps, {time.monotonic() - began:.0f} s, loss {losses / 50:.3f}", flush=True)
-            losses = 0.0
+        return [measure_loss(scores[:, 0], batch)]
+
+    training.run(draw_batches(groups, a.seed), a.steps, measure)
     training.save(a.out)
 
 

@@ -10,7 +10,6 @@ score the rest; a claim without a label has the score alone. The second head sta
 import argparse
 import gzip
 import json
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,15 +92,12 @@ def main() -> None:
     claims, weights = read_claims(a.claims, load_tokenizer(a.tokenizer, "longest_first", TOKENS))
     print(f"{len(claims)} claims", flush=True)
     training = Training(load_model(a.start, 2), a.start, a.rate, lambda step: rate_at(step, a.steps, is_level=False))
-    began, losses = time.monotonic(), 0.0
-    for step, batch in zip(range(1, a.steps + 1), draw_claims(claims, weights, a.seed, CLAIMS), strict=False):
-        scores = read_scores(training.model, [one.pair for one in batch])[:, SUPPORT]
-        loss = measure_claim_loss(scores, batch)
-        training.take_step(loss, counts=step > a.steps // 10)
-        losses += loss.item()
-        if step % 50 == 0:
-            print(f"{step} steps, {time.monotonic() - began:.0f} s, loss {losses / 50:.3f}", flush=True)
-            losses = 0.0
+
+    def measure(batch: Sequence[Claim]) -> Sequence[torch.Tensor]:
+        scores = read_scores(training.model, [one.pair for one in batch])
+        return [measure_claim_loss(scores[:, SUPPORT], batch)]
+
+    training.run(draw_claims(claims, weights, a.seed, CLAIMS), a.steps, measure)
     training.save(a.out)
 
 

@@ -8,15 +8,15 @@ claim without a label has the score alone. Everything else is as in `train_answe
 """
 
 import argparse
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import torch
 from safetensors.torch import load_file
 from scripts.support_model.train import ANSWER, SUPPORT
 from scripts.support_model.train_answers import (
+    Pair,
     Training,
     add_arguments,
     draw_batches,
@@ -27,7 +27,7 @@ from scripts.support_model.train_answers import (
     read_groups,
     read_scores,
 )
-from scripts.support_model.train_claims import draw_claims, measure_claim_loss, read_claims
+from scripts.support_model.train_claims import Claim, draw_claims, measure_claim_loss, read_claims
 
 CLAIMS, QUESTIONS = 64, 4  # of a batch
 QUESTIONS_WEIGHT: Final = 0.4
@@ -58,18 +58,15 @@ def main() -> None:
     groups = read_groups(a.groups, tokenizer)
     print(f"{len(claims)} claims, {len(groups)} questions", flush=True)
     training = Training(load_both_heads(a.start), a.start, a.rate, lambda step: rate_at(step, a.steps, is_level=False))
-    began, losses = time.monotonic(), np.zeros(2)
-    drawn = zip(draw_claims(claims, weights, a.seed, CLAIMS), draw_batches(groups, a.seed, QUESTIONS), strict=True)
-    for step, (batch, asked) in zip(range(1, a.steps + 1), drawn, strict=False):
-        pairs = [*(one.pair for one in batch), *(one for group in asked for one in group)]
-        scores = read_scores(training.model, pairs)
+
+    def measure(both: tuple[Sequence[Claim], Sequence[Sequence[Pair]]]) -> Sequence[torch.Tensor]:
+        batch, asked = both
+        scores = read_scores(training.model, [*(one.pair for one in batch), *(one for group in asked for one in group)])
         lost = measure_claim_loss(scores[:CLAIMS, SUPPORT], batch)
-        lost_of_questions = measure_loss(scores[CLAIMS:, ANSWER], asked)
-        training.take_step(lost + QUESTIONS_WEIGHT * lost_of_questions, counts=step > a.steps // 10)
-        losses += lost.item(), lost_of_questions.item()
-        if step % 50 == 0:
-            print(f"{step} steps, {time.monotonic() - began:.0f} s, losses {losses / 50}", flush=True)
-            losses = np.zeros(2)
+        return [lost, QUESTIONS_WEIGHT * measure_loss(scores[CLAIMS:, ANSWER], asked)]
+
+    drawn = zip(draw_claims(claims, weights, a.seed, CLAIMS), draw_batches(groups, a.seed, QUESTIONS), strict=True)
+    training.run(drawn, a.steps, measure)
     training.save(a.out)
 
 

@@ -97,7 +97,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close the connections of the current event loop, even those in use, and of event loops that have ended."""
+        """Close all connections of the current event loop, used or idle, and all connections of event loops that have ended."""
         await self._close_sessions_of_ended_loops()
         session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
