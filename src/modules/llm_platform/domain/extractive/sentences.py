@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from modules.llm_platform.domain.extractive.block_reader import read_blocks
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.markup import strip_markup
+from modules.llm_platform.domain.markdown.cells import list_cell_spans
 from modules.llm_platform.domain.text.sentences import ends_sentence, split_sentences
 
 MAX_TEXT_CHARS = 400_000  # the rest of a longer source is not read
@@ -31,7 +32,6 @@ _GAP = re.compile(r"\s(?:\.\.\.|…)\s|\s[·|]\s")  # an omission in a search en
 _LEFT_OUT = re.compile(r"\s*(?:\.\.\.|…)\s*")
 _LINKED = re.compile(r"\[([^\]\[]+)\]\([^()\s]*\)")
 _FENCE_LINE = re.compile(r"^[ \t]{0,24}```+(.*)$", re.MULTILINE)
-CELL_BAR = re.compile(r"(?<!\\)\|")
 
 
 @dataclass(slots=True)
@@ -201,10 +201,7 @@ def read_table(block: Block) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
 
 def split_cells(line: str) -> tuple[str, ...]:
-    bare = line.strip()
-    bare = bare.removeprefix("|")
-    bare = bare.removesuffix("|") if not bare.endswith("\\|") else bare
-    return tuple(strip_markup(cell) for cell in CELL_BAR.split(bare))
+    return tuple(strip_markup(line[begin:end]) for begin, end in list_cell_spans(line))
 
 
 def _split_at_gaps(block: Block, language: str) -> Iterator[tuple[str, bool]]:

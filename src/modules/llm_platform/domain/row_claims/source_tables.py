@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.measures import is_measuring_word
-from modules.llm_platform.domain.extractive.sentences import CELL_BAR
 from modules.llm_platform.domain.extractive.table_text import PlacedTable, find_tables
 from modules.llm_platform.domain.extractive.table_words import (
     load_word_list,
@@ -17,6 +16,7 @@ from modules.llm_platform.domain.extractive.table_words import (
     strip_genitive,
 )
 from modules.llm_platform.domain.extractive.tables import Table
+from modules.llm_platform.domain.markdown.cells import list_cell_spans
 from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
@@ -116,11 +116,12 @@ class SourceTable:
     def find_cell(self, text: str, index: int, column: int) -> Span:
         """Return the span of a cell in the source; if the row is shorter, the span of the row."""
         start, end = self.spans[index]
-        bars = [found.start() for found in CELL_BAR.finditer(text, start, end)]
-        if column + 1 >= len(bars):
+        cells = list_cell_spans(text[start:end])
+        if column >= len(cells):
             return start, end
-        cell = text[bars[column] + 1 : bars[column + 1]]
-        first = bars[column] + 1 + len(cell) - len(cell.lstrip())
+        first, last = cells[column]
+        cell = text[start + first : start + last]
+        first = start + first + len(cell) - len(cell.lstrip())
         return first, first + len(cell.strip())
 
     def find_mentions(self, words: Sequence[PlacedWord], language: str) -> list[RowMention]:

@@ -30,6 +30,8 @@ STATIONS = (
     "| City | Average COP | Failures |\n|---|---|---|\n| Graz | 3.6 | 0 |\n| Tromsø | 2.9 | 5 |\n| Lyon | 3.9 | 1 |"
 )
 
+VISITORS = "| {} | 2019 | 2020 |\n|---|---|---|\n| Oak tower | 512 | 814 |\n| Ash tower | 300 | 411 |"
+
 
 def cite(sentence: str, text: str, language: str) -> Citation:
     source = Source(index=1, title="", url="https://example.org/", text=text)
@@ -44,6 +46,7 @@ def cite(sentence: str, text: str, language: str) -> Citation:
         ("en", "The committee voted against the merger.", "The committee voted for the merger.", "for", "against"),
         ("en", POSITIONS, "All positions are filled.", "All", "74"),
         ("en", POSITIONS, "Every position is filled.", "Every", "74"),
+        ("en", "After 3 rounds, 74 of the 90 positions are filled.", "All positions are filled.", "All", "74"),
         ("en", "Most of the samples were contaminated.", "All of the samples were contaminated.", "All", "Most"),
         ("en", TICKETS, "All members travel free.", "All", "Only"),
         ("en", PLANT, "The plant opens on 14 May.", "May", "September"),
@@ -63,6 +66,10 @@ def cite(sentence: str, text: str, language: str) -> Citation:
         ("zh", UNEMPLOYMENT, "失业率为百分之五。", "五", "一点五"),
         ("en", STATIONS, "Graz had an average COP of 2.9.", "2.9", "3.6"),
         ("en", STATIONS, "Lyon had 5 failures.", "5", "1"),
+        ("en", VISITORS.format(""), "The Oak tower had 613 visitors in 2020.", "613", "814"),
+        ("en", VISITORS.format("Name"), "The Oak tower had 613 visitors in 2020.", "613", "814"),
+        ("en", VISITORS.format("Tower"), "The Oak tower had 613 visitors in 2020.", "613", "814"),
+        ("en", VISITORS.format(r"Tower \| wall"), "The Oak tower had 613 visitors in 2020.", "613", "814"),
     ],
 )
 def test_an_opposite_refutes_the_sentence(language: str, text: str, sentence: str, claimed: str, found: str) -> None:

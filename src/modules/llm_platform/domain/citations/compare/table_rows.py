@@ -5,6 +5,7 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText
 from modules.llm_platform.domain.citations.read.claims import Claim
+from modules.llm_platform.domain.markdown.cells import list_cell_spans
 from modules.llm_platform.domain.text.numbers import NumberValues, list_numbers
 from modules.llm_platform.domain.text.positions import SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span
@@ -24,11 +25,12 @@ def find_other_cell(
     If several cells have a number, the result is the cell whose column header shares most words with the claim, or the first of
     equal ones. `ranked` are the sentences of the source that share most with the claim.
     """
-    named = [sentence for sentence in ranked if _is_row(source, sentence) and _is_named(claim, source, sentence)]
+    rows = [sentence for sentence in ranked if _is_row(source, sentence) and _find_header(source, sentence) != sentence]
+    named = [row for row in rows if _is_named(claim, source, row)]
     if len(named) != 1:
         return None
     row, header = named[0], _find_header(source, named[0])
-    if header == row or any(values & other for at in (row, header) for other, _ in list_numbers(_get_text(source, at))):
+    if any(values & other for at in (row, header) for other, _ in list_numbers(_get_text(source, at))):
         return None
     cells, headers = _list_cells(source, row)[1:], _list_cells(source, header)[1:]
     figures = [
@@ -65,16 +67,15 @@ def _is_row(source: SourceText, sentence: SentenceNumber) -> bool:
 
 
 def _list_cells(source: SourceText, row: SentenceNumber) -> list[Span]:
-    """Return the spans of the cells in the source, without the bars and spaces around them."""
+    """Return the spans of the cells in the source, without the spaces around them."""
     start, end = source.spans[row]
-    cells: list[Span] = []
-    for cell in source.text[start:end].strip(BAR + " ").split(BAR):
-        begin = source.text.index(cell, start, end)
-        inner = cell.strip()
-        at = begin + len(cell) - len(cell.lstrip())
-        cells.append((at, at + len(inner)))
-        start = begin + len(cell)
-    return cells
+    return [_trim(source, (start + begin, start + last)) for begin, last in list_cell_spans(source.text[start:end])]
+
+
+def _trim(source: SourceText, span: Span) -> Span:
+    text = _cut_text(source, span)
+    begin = span[0] + len(text) - len(text.lstrip())
+    return begin, begin + len(text.strip())
 
 
 def _get_text(source: SourceText, sentence: SentenceNumber) -> str:

@@ -58,13 +58,13 @@ def _find_quantifier(sentence: TextFacts, quantifiers: frozenset[str], noun: str
 def _find_share(sentence: TextFacts, noun: str) -> Span | None:
     """Return the span of the smaller number in "74 of the 90 positions" or "of the 90 positions, 74"."""
     figures = [(float(min(values, key=len)), offset) for values, offset in sentence.figures if _is_plain(values)]
-    for whole, offset in figures:
+    for at, (whole, offset) in enumerate(figures):
         is_whole = _BEFORE_WHOLE.search(sentence.text[:offset].rstrip().casefold())
         if not is_whole or not is_form_of_any(noun, _split_words_after_first(sentence.text[offset:])):
             continue
-        for share, offset in figures:
+        for share, place in (*figures[:at][-1:], *figures[at + 1 :]):
             if share < whole:
-                return find_number(sentence.text, offset)
+                return find_number(sentence.text, place)
     return None
 
 
@@ -178,9 +178,10 @@ def _compare_han_pair(claim: str, sentence: str, own: Sequence[str], other: Sequ
         if not subject or subject.isascii():
             continue
         for clause, start in _split_han_clauses(sentence):
-            found = next((clause.find(opposite) for opposite in other if opposite in clause), -1)
-            if found >= 0 and subject in clause[:found] and not any(word in clause for word in own):
-                return (at, at + len(verb)), (start + found, start + found + HAN_WORD_CHARS)
+            opposite = next((one for one in other if one in clause), None)
+            found = clause.find(opposite) if opposite else -1
+            if opposite and subject in clause[:found] and not any(word in clause for word in own):
+                return (at, at + len(verb)), (start + found, start + found + len(opposite))
     return None
 
 

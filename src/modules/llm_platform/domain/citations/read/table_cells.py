@@ -1,10 +1,8 @@
 """Read the tables of an answer: the cells of each row, with the headers of row and column."""
 
-import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -15,10 +13,9 @@ from modules.llm_platform.domain.citations.read.markup import (
     strip_markup,
     strip_tail,
 )
+from modules.llm_platform.domain.markdown.cells import list_cell_spans
 from modules.llm_platform.domain.markdown.markers import LINE, render_markers
 from modules.llm_platform.domain.text.sentences import Span
-
-_BAR = re.compile(r"(?<!\\)\|")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +66,16 @@ def _read_lines(answer: str) -> list[_TextLine]:
         begin = MARKUP_BEFORE.match(answer, found.start()).end()  # type: ignore[union-attr]  # it matches an empty text
         line = answer[begin : found.end()].strip()
         if DELIMITERS.match(line) and "|" in before:
-            headers = [_read_cell_text(before, position) for position in _split_cells(before)]
+            headers = [_read_cell_text(before, position) for position in list_cell_spans(before)]
         before, headers = line, headers if "|" in line else []
         lines.append(_TextLine(found.end(), begin, headers))
     return lines
 
 
-def _split_cells(row: str) -> list[Span]:
-    """Return the spans between the bars of a row, which may begin and end with a bar."""
-    bars = [found.start() for found in _BAR.finditer(row)]
-    begin, end = len(row) - len(row.lstrip()), len(row.rstrip())
-    first, last = [] if begin in bars[:1] else [begin - 1], [] if end - 1 in bars[-1:] else [end]
-    return [(start + 1, end) for start, end in pairwise([*first, *bars, *last])]
-
-
 def _read_cells(answer: str, start: int, end: int, headers: Sequence[str]) -> tuple[TableCell, ...]:
     """Return the cells of the row from `start` to `end`, without the first one, which is the header of the row."""
     row = answer[start:end]
-    header, *cells = _split_cells(row)
+    header, *cells = list_cell_spans(row)
     marked = [render_markers(row[begin:end]) for begin, end in (header, *cells)]
     is_by_cell = sum(map(bool, marked)) > 1
     name = _read_cell_text(row, header)
