@@ -90,6 +90,16 @@ def test_an_uncited_clause_leaves_a_sentence_partial(answer: str, expected: list
     assert verdicts(answer) == expected
 
 
+def test_a_verdict_does_not_depend_on_the_sentences_before() -> None:
+    """The same clause is partial in a sentence with an uncited one, and supported in a sentence without."""
+    cited = "The Meridian pump moves 48 litres each minute [1], and it was built for Karel Novak"
+    uncited, whole = f"{cited}.", f"{cited} [2]."
+    alone = [verdicts(uncited)[0], verdicts(whole)[0]]
+    assert alone == [P, S]
+    assert [verdicts(f"{uncited}\n\n{whole}")[at] for at in (0, 1)] == alone
+    assert [verdicts(f"{whole}\n\n{uncited}")[at] for at in (0, 2)] == alone[::-1]
+
+
 def test_a_clause_is_the_text_between_two_markers() -> None:
     """Neighbouring markers cite the same clause, and one at the end the last."""
     sentence = read_answer("Big pumps move the water [1][3], and old mills grind grain [2].", "en").sentences[0]

@@ -267,10 +267,10 @@ class CitationChecker:
         """
         cells = tuple((cell.text, cell.with_headers) for cell in sentence.list_cells(number))
         clauses = tuple(clause.text for clause in sentence.list_clauses(number))
-        key = CheckKey(sentence.claim, cells, clauses, number)
+        key = CheckKey(sentence.claim, cells, clauses, number, all(clause.cited for clause in sentence.clauses))
         if key not in self._judged:
             self._check_stop()
-            self._judged[key] = self._judge_key(key, is_all_cited=all(clause.cited for clause in sentence.clauses))
+            self._judged[key] = self._judge_key(key)
         if is_shown:
             self.undecided.add(key, self._judged[key], self._prepared[number])
         return self._judged[key]
@@ -284,13 +284,13 @@ class CitationChecker:
             self._judged[claim.key] = decide(claim, log_odds)
             self.undecided.settle(claim.key)
 
-    def _judge_key(self, key: CheckKey, *, is_all_cited: bool) -> Judgement:
+    def _judge_key(self, key: CheckKey) -> Judgement:
         source, read, language = self._prepared[key.source], self._read_claim, self._language
         cells = [(read(cell), read(with_headers)) for cell, with_headers in key.cells]
         whole = judge(read(key.claim), source, language, cells)
         if not key.clauses:
             return whole
-        return judge_clauses(whole, map(read, key.clauses), source, language, is_all_cited=is_all_cited)
+        return judge_clauses(whole, map(read, key.clauses), source, language, is_all_cited=key.is_all_cited)
 
     def _make_citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
         judgement, source = self._judge(sentence, number), self._sources[number]

@@ -35,13 +35,15 @@ MAX_WINDOWS_READ = 4  # a source without a word of the claim is read if it is at
 class CheckKey(NamedTuple):
     """A sentence and the number of a source that it cites. Equal sentences of an answer are judged once.
 
-    `cells` are the cells of a table row, each alone and with its headers. `clauses` are the clauses that cite the source.
+    `cells` are the cells of a table row, each alone and with its headers. `clauses` are the clauses that cite the source, and
+    `is_all_cited` is True if each clause of the sentence cites some source.
     """
 
     claim: str
     cells: tuple[tuple[str, str], ...]
     clauses: tuple[str, ...]
     source: int
+    is_all_cited: bool
 
 
 class SupportThresholds(NamedTuple):
