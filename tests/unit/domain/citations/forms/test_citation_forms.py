@@ -243,6 +243,13 @@ def test_a_number_in_parentheses_cites_behind_white_space(text: str, cited: set[
     assert bound(text, given)[0][1] == cited
 
 
+@for_each("written", [" (1-3)", " (sources 1–3)", "¹⁻³", "<sup>1-3</sup>", " [1-3]"])
+def test_a_range_cites_all_its_sources(written: str) -> None:
+    given = tuple(GivenSource(number, text="Words") for number in range(1, 5))
+    cited = read_citations(f"The tower is tall{written}.", given).markdown
+    assert cited.replace(" [", "[") == "The tower is tall[1][2][3]."
+
+
 @for_each("label", ["²", "^²", "①"])
 def test_a_label_in_digits_that_are_no_number_is_read(label: str) -> None:
     """`int` reads digits of every script, but not superscripts or circled figures."""

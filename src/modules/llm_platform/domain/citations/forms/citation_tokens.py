@@ -52,7 +52,7 @@ TOKEN: Final = lazy_pattern("|".join(f"(?P<{form}>{pattern})" for form, pattern 
 
 _PARENTHESISED = re.compile(r"\([^()\n]{1,300}\)")
 _YEARS_ALONE = re.compile(rf"\(\s*{YEAR}[^()]{{0,40}}\)\Z")
-_SUPERSCRIPTS = str.maketrans("¹²³⁰⁴⁵⁶⁷⁸⁹", "1230456789")
+_SUPERSCRIPTS = str.maketrans("¹²³⁰⁴⁵⁶⁷⁸⁹⁻", "1230456789-")
 _CITE_INDEX = re.compile(r"index=[\"']?([\d\s,:.-]{1,150})", re.I)
 _REF_PARTS = re.compile(r"<ref([^<>]*?)(?:/>|>([^<]*)</ref>)", re.I)
 _REF_NAME = re.compile(r"name\s*=\s*[\"']?([^\"'/>]{1,80})", re.I)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
+from modules.llm_platform.domain.markdown.markers import parse_numbers
 
 MIN_TITLE_CHARS: Final = 3
 MAX_TITLE_CHARS: Final = 200
@@ -47,9 +48,9 @@ class GivenNames:
         label = _LABEL.match(inside)
         rest = inside[label.end() :].strip() if label else inside.strip()
         if _NUMBERS.match(rest):
-            numbers = list(dict.fromkeys(map(int, _NUMBER.findall(rest))))
             is_citation = label is not None or around is None or _ends_a_clause(*around)
-            return numbers if is_citation and self._numbers.issuperset(numbers) else None
+            are_known = self._numbers.issuperset(map(int, _NUMBER.findall(rest)))
+            return parse_numbers(rest, sorted(self._numbers)) if is_citation and are_known else None
         title = rest.casefold()
         return next(((number,) for known, number in self._titles if known == title), None)
 

@@ -56,8 +56,8 @@ class NumberedSources:
         footnotes = [entry for entry in entries if entry.label[:1] == "^" and entry.label[1:].isdecimal()]
         for entry in (*numbered, *footnotes):
             number = int(entry.label.lstrip("^"))
-            if self._is_other_given(entry, number):
-                self._renumber_given(number, self._find_given(entry))
+            if (meant := self._find_renumbered(entry, number)) is not None:
+                self._renumber_given(number, meant)
             elif number not in self._by_number:
                 self._add(number, self._convert_entry(entry, number))
             elif entry.label[0] != "^":
@@ -76,18 +76,16 @@ class NumberedSources:
         by_address = self._by_address.get(canonical_url(entry.url)) if entry.url else None
         return by_address or self.find_named(entry.title)
 
-    def _is_other_given(self, entry: ListedSource, number: int) -> bool:
-        """Return whether the text renumbers the given sources: the entry names a given source with another number."""
-        meant = self._by_number.get(self._find_given(entry) or 0)
-        taken = self._by_number.get(number)
+    def _find_renumbered(self, entry: ListedSource, number: int) -> int | None:
+        """Return the number that a given source has so far, if the entry names it with another number."""
+        given = self._find_given(entry) or 0
+        meant, taken = self._by_number.get(given), self._by_number.get(number)
         if meant is None or not meant.text or meant is taken:
-            return False
-        return bool(entry.url) if taken is None else bool(taken.text)
+            return None
+        return given if (entry.url if taken is None else taken.text) else None
 
-    def _renumber_given(self, number: int, meant: int | None) -> None:
+    def _renumber_given(self, number: int, meant: int) -> None:
         """Give this number to the source `meant`, and a free number to the source that had it."""
-        if meant is None:
-            return
         source, other = self._by_number.pop(meant), self._by_number.pop(number, None)
         new_numbers = {meant: number}
         if other is not None:
@@ -136,10 +134,10 @@ class NumberedSources:
         return parse_numbers(listed, self.known) or []
 
     def list_entry_numbers(self, listed: str) -> list[int]:
-        """Return the numbers in a list such as `1, 3`; empty unless each of them has an entry."""
-        numbers = [int(number) for number in _NUMBER.findall(listed)]
-        are_listed = all(number in self._by_number and self._by_number[number].is_listed for number in numbers)
-        return numbers if are_listed else []
+        """Return the numbers in a list such as `1, 3-5`; empty unless each number that is written has an entry."""
+        listed_numbers = [number for number, source in sorted(self._by_number.items()) if source.is_listed]
+        are_listed = set(listed_numbers).issuperset(map(int, _NUMBER.findall(listed)))
+        return (parse_numbers(listed, listed_numbers) or []) if are_listed else []
 
     def find_named(self, name: str) -> int | None:
         return self._by_name.get(name.casefold())
