@@ -63,3 +63,11 @@ def test_words_decide_if_the_support_model_fails() -> None:
     assert OutputStrings(RESPONSE, SCHEMA, fail).clean_strings({"rule": SAID}) == by_words
     assert by_words[0] == {"rule": SAID.removesuffix(" [1]")}
     assert asked
+
+
+def test_a_source_that_refutes_the_sentence_is_not_cited() -> None:
+    text = "The tower is 90 metres high [1]."
+    refuted = Citation(start=0, end=len(text), source_index=1, quote=SENTENCE, verdict="unsupported", score=0.2)
+    strings = OutputStrings(RESPONSE.model_copy(update={"synthesis": text, "citations": (refuted,)}), SCHEMA)
+    assert strings.clean_strings({"rule": text}) == ({"rule": "The tower is 90 metres high."}, [])
+    assert strings.unsupported == 1

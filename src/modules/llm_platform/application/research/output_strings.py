@@ -36,6 +36,7 @@ class OutputStrings:
         self._sources = _list_evidence(response)
         self._known = frozenset(text for source in self._sources for text in (source.title, source.url))
         self._language = response.metadata.language
+        self._refuted = {one.source_index for one in response.citations} - _list_not_refuted(response.citations)
         self._checker = CitationChecker(self._sources, self._language)
         self._read_support = read_support
 
@@ -76,9 +77,9 @@ class OutputStrings:
         """Return the text without the markers of sources whose evidence does not support it."""
         citations = self._checker.check(text).citations
         judged = {citation.source_index for citation in citations}
-        supported = _list_supported(citations)
+        supported = _list_not_refuted(citations) - self._refuted
         if not judged <= supported and settle_undecided(self._checker, self._read_support):
-            supported |= _list_supported(self._checker.check(text).citations)
+            supported |= _list_not_refuted(self._checker.check(text).citations) - self._refuted
         if judged <= supported:
             return text
         self.unsupported += 1
@@ -99,8 +100,8 @@ class OutputStrings:
                 yield ADDRESS.format(place=place)
 
 
-def _list_supported(citations: Iterable[Citation]) -> set[int]:
-    """Return the numbers of the sources that support a sentence, at least in part."""
+def _list_not_refuted(citations: Iterable[Citation]) -> set[int]:
+    """Return the numbers of the sources with a citation that is not unsupported."""
     return {citation.source_index for citation in citations if citation.verdict != "unsupported"}
 
 
