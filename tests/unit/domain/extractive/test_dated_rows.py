@@ -13,6 +13,7 @@ from modules.llm_platform.domain.extractive.dated_rows import (
     find_dated_rows,
     leave_out_other_days,
 )
+from modules.llm_platform.domain.extractive.quantities import find_question_date
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.tables import RowsFound, list_tables
 
@@ -158,3 +159,22 @@ def test_a_text_keeps_what_stands_around_the_rows_that_are_cut() -> None:
         f"{head}\nRavi is away on 7 June.\n\n{MEMBERS}"
     )
     assert cut_other_days(read_question("Who opens the till?", "en"), text, "rota") == text
+
+
+@for_each(
+    ("question", "day", "american"),
+    [
+        ("on 4/3/2026?", 2026_03_04, None),
+        ("on 3/14/2026?", None, 2026_03_14),
+        ("on 14/3/2026?", 2026_03_14, 2026_03_14),
+        ("on 4/4/2026?", 2026_04_04, 2026_04_04),
+        ("on 14.3.2026?", 2026_03_14, 2026_03_14),
+        ("on 4/3?", 3_04, None),
+        ("on 4/3/2026 or 5/3/2026?", None, None),
+        ("on 31.2.2026?", None, None),
+    ],
+)
+def test_a_date_that_may_be_two_days_is_none(question: str, day: int | None, american: int | None) -> None:
+    """In English, 4/3/2026 may be April 3 or March 4."""
+    found = [find_question_date(question, month_first=month_first) for month_first in (False, True)]
+    assert [one and one.first for one in found] == [day, american]

@@ -152,6 +152,12 @@ def test_indented_code_stays_code(code: str) -> None:
     ]
 
 
+def test_a_colon_before_a_fence_announces_nothing_after_it() -> None:
+    """The indented sentence after the fence is prose, as it is after any other paragraph."""
+    text = "Run this:\n\n```\nx\n```\n\n    The saw weighs 9 kg, which is much for a saw."
+    assert [block.kind for block in read_blocks(text)] == ["paragraph", "code", "paragraph"]
+
+
 def test_table_rows_have_column_names() -> None:
     """And the whole table below its heading; cells keep their code, an escaped bar divides nothing."""
     found = everything("# Codes\n\n| Code | When |\n|:--|--:|\n| `0` | all is **well** |\n| 2 | a \\| b |\n| 3 |\n")

@@ -85,7 +85,8 @@ class BlockWriter:
         self._add_heading(title)
 
     def add_fenced_code(self, lines: Sequence[str], syntax: str) -> None:
-        self.blocks.append(Block("code", _join_code(lines), self._heading, syntax))
+        self._is_code_announced = False
+        self._append("code", _join_code(lines), syntax=syntax)
 
     def add(self, block: UnfinishedBlock) -> None:
         """Add what the lines of a block are: nothing if they are a menu, several blocks if they begin with a heading."""
@@ -103,7 +104,7 @@ class BlockWriter:
         if of_message := find_message_heading(lines):
             self._add_heading(of_message)
         elif _is_salutation(lines):
-            self.blocks.append(Block("heading", lines[0].strip(), self._heading))
+            self._append("heading", lines[0].strip())
         elif not _is_navigation(lines):
             self._add_text("paragraph", lines, term)
 
@@ -115,7 +116,7 @@ class BlockWriter:
         self._is_code_announced = _ends_in_colon(lines[-1].strip())
         if kind == "paragraph" and not term and _is_heading(lines):
             self._begin_heading(lines[0])
-            self.blocks.append(Block("heading", lines[0].strip(), self._heading, entry=self._entry))
+            self._append("heading", lines[0].strip())
         else:
             self._add_entries(kind, lines, term)
 
@@ -138,7 +139,7 @@ class BlockWriter:
         """Add a table. Lines with bars that are no table have nothing to quote."""
         if _is_table(lines):
             self._is_code_announced = _ends_in_colon(lines[-1].strip())
-            self.blocks.append(Block("table", "\n".join(map(str.strip, lines)), self._heading, entry=self._entry))
+            self._append("table", "\n".join(map(str.strip, lines)))
 
     def _add_indented_lines(self, lines: Sequence[str]) -> None:
         """Add indented lines as code. Without a colon above, parts between blank lines that look like prose become paragraphs."""
@@ -146,17 +147,21 @@ class BlockWriter:
         if not self._is_code_announced and any(map(_is_prose, parts)):
             for part in parts:
                 if _is_prose(part):
-                    self.blocks.append(Block("paragraph", "\n".join(map(str.strip, part)), self._heading))
+                    self._append("paragraph", "\n".join(map(str.strip, part)))
                 else:
-                    self.blocks.append(Block("code", _join_code(part), self._heading))
+                    self._append("code", _join_code(part))
             return
         code = _join_code(lines)
         self._is_code_announced = _ends_in_colon(code)
-        self.blocks.append(Block("code", code, self._heading, entry=self._entry))
+        self._append("code", code)
 
     def _add_heading(self, title: str) -> None:
         self._begin_heading(title)
-        self.blocks.append(Block("heading", self._heading, self._heading))
+        self._append("heading", self._heading)
+
+    def _append(self, kind: BlockKind, text: str, *, syntax: str = "") -> None:
+        """Append a block below the heading and the date of the lines above it."""
+        self.blocks.append(Block(kind, text, self._heading, syntax, entry=self._entry))
 
     def _begin_heading(self, title: str) -> None:
         self._heading = strip_markup(title)

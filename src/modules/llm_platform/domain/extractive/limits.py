@@ -59,7 +59,7 @@ class Limit(NamedTuple):
     """The values that rows must have.
 
     - `unit` is empty without a known unit, and None for dates.
-    - `rest` is the question without the limit, and `noun` the word after the limit.
+    - `rest` is the question without the limit. `noun` is the word after the limit, or in it: `20 seats or more`.
     - `measure` is what a comparative such as "older" compares; None without a comparative.
     """
 
@@ -152,7 +152,9 @@ def _read_suffix(text: str) -> Iterator[Limit]:
         for part, kind in SUFFIXES:
             after = re.compile(_SUFFIX_NOUN + _compile(part).pattern).match(text, quantity.end)
             if after and (value := _read_value(text, quantity.start, is_date=False)):
-                yield _add_context(_make_limit(kind, value), text, quantity.start, value.end)
+                limit = _add_context(_make_limit(kind, value), text, quantity.start, after.end())
+                noun = after["noun"].strip()
+                yield limit._replace(rest=f"{limit.rest} {noun}", noun=noun or limit.noun)
                 return
 
 

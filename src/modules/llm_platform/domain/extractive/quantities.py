@@ -211,13 +211,23 @@ def find_question_date(question: str, *, month_first: bool) -> DateRange | None:
 
     Return None if it has no date, two dates or an invalid one.
 
-    With `month_first`, 3/4 may be March 4 or April 3, so it counts as no date. 14/3 and 3/14 are dates.
+    With `month_first`, 3/4 may be March 4 or April 3, so neither it nor 3/4/2026 counts as a date. 14/3 and 3/14 are dates.
     """
     try:
-        day = find_date_range(question)
-        if day is None:
+        if find_date_range(question) is None:
             return _find_date_without_year(question, month_first=month_first)
-        return None if find_date(question[day.end :]) else day
+    except ValueError:  # no date if the day is first
+        pass
+    orders = (False, True) if month_first else (False,)
+    readings = {day for order in orders if (day := _find_only_date(question, month_first=order))}
+    return readings.pop() if len(readings) == 1 else None
+
+
+def _find_only_date(question: str, *, month_first: bool) -> DateRange | None:
+    """Return the date of a question, None if it has two dates or an invalid one."""
+    try:
+        day = find_date_range(question, month_first=month_first)
+        return None if day is None or find_date(question[day.end :], month_first=month_first) else day
     except ValueError:
         return None
 
