@@ -106,9 +106,9 @@ class Settings(BaseSettings):
     )
     LLM_PLATFORM_API_KEYS: types.KeyList = setting(
         (),
-        "Comma list of API keys; when set, every route except /health, /ready, /metrics and /docs requires `Authorization: "
-        "Bearer` or `X-API-Key`. `label:key` gives a key a label, which names it in logs; keys with the same label count "
-        "as one client",
+        "Comma-separated list of API keys; when set, every route except /health, /ready, /metrics and the files of the "
+        "pages / and /docs requires `Authorization: Bearer` or `X-API-Key`. `label:key` gives a key a label, which names it "
+        "in logs; keys with the same label count as one client",
         "you serve other machines: without keys anybody can spend your money",
         example="a-long-random-key",
     )
@@ -153,19 +153,20 @@ class Settings(BaseSettings):
     )
     TRUSTED_PROXIES: types.NetworkList = setting(
         (),
-        "Comma list of networks of reverse proxies whose X-Forwarded-For names the client; default: the header is ignored",
+        "Comma-separated list of networks of reverse proxies whose X-Forwarded-For names the client; "
+        "default: the header is ignored",
         "you run the server behind a reverse proxy: otherwise all clients share one rate limit",
         example="10.0.0.0/8",
     )
     ALLOWED_HOSTS: types.CommaList = setting(
         (),
-        "Comma list of accepted Host headers; default: loopback names if the server listens on loopback, else all",
+        "Comma-separated list of accepted Host headers; default: loopback names if the server listens on loopback, else all",
         "you serve under a domain name, against DNS rebinding",
         example="research.example.org",
     )
     CORS_ORIGINS: types.CommaList = setting(
         (),
-        "Comma list of origins whose web pages may call the server from a browser",
+        "Comma-separated list of origins whose web pages may call the server from a browser",
         "you call the server from a web application of your own",
         example="https://app.example.org",
     )
@@ -177,7 +178,7 @@ class Settings(BaseSettings):
     )
     MAX_BACKGROUND_RESEARCHES: int = setting(
         4,
-        "Reports in the background of a server at the same time, and four times as many quick and deep runs; others wait in "
+        "Reports in the background of a server at the same time, and four times as many shallow and deep runs; others wait in "
         "the queue; 0: it runs none",
         "you separate servers that accept runs (0) from servers that carry them out",
         ge=0,
@@ -198,7 +199,8 @@ class Settings(BaseSettings):
     )
     WEBHOOK_ALLOWED_HOSTS: types.HostList = setting(
         (),
-        "Comma list of hosts (host, host:port or network) that may get webhooks although they are not public or use http",
+        "Comma-separated list of hosts (host, host:port or network) that may get webhooks although they are not public "
+        "or use http",
         "you receive webhooks inside your own network",
         example="hooks.example.internal",
     )
@@ -211,7 +213,7 @@ class Settings(BaseSettings):
     )
     WATCH_MAIL_TO: types.MailAddressList = setting(
         (),
-        "Comma list of addresses that get this mail, for the watches of all callers",
+        "Comma-separated list of addresses that get this mail, for the watches of all callers",
         "you want changes of watched questions by mail",
         example="team@example.org",
     )
@@ -300,7 +302,8 @@ class Settings(BaseSettings):
     )
     SEARCH_BASE_URLS: types.UrlsByName = setting(
         {},
-        "Comma list of provider=URL for search services with an API key that have no setting of their own for their URL",
+        "Comma-separated list of provider=URL for search services with an API key that have no setting of their own for "
+        "their URL",
         "you call a search service through a gateway, or another server with its interface",
         example="exa=https://gateway.example.org/exa",
     )
@@ -333,17 +336,17 @@ class Settings(BaseSettings):
     )
     SEARXNG_ENGINES_WEB: types.CommaList = setting(
         ("google", "bing", "duckduckgo"),
-        "Comma list of engines for web searches",
+        "Comma-separated list of engines for web searches",
         "you have enabled other engines in SearXNG",
     )
     SEARXNG_ENGINES_NEWS: types.CommaList = setting(
         ("google news", "bing news"),
-        "Comma list of engines for news searches",
+        "Comma-separated list of engines for news searches",
         "you have enabled other engines in SearXNG",
     )
     SEARXNG_ENGINES_ACADEMIC: types.CommaList = setting(
         ("google scholar", "arxiv"),
-        "Comma list of engines for academic searches",
+        "Comma-separated list of engines for academic searches",
         "you have enabled other engines in SearXNG",
     )
     SEARXNG_RPM: types.Rate | None = setting(
@@ -446,7 +449,7 @@ class Settings(BaseSettings):
             "JSON list of {name, kind, base_url, api_key, model, price_in, price_out, context_tokens, concurrency, "
             "sources_tokens, api_version} in failover order; prices are US dollars per million tokens, concurrency is the "
             "number of calls at once (default: 1 for a local model, no limit for vllm), sources_tokens how much of the sources "
-            "the prompt of a quick or deep answer has (default: 4000, 1500 for a local model, since it reads slowly). If set, "
+            "the prompt of a shallow or deep answer has (default: 4000, 1500 for a local model, since it reads slowly). If set, "
             "the LLM_, KIMI_, AITUNNEL_ and AZURE_OPENAI_ variables above are ignored",
             "you have several models, a budget in dollars, or a local server that answers several calls at once",
             example='[{"name": "local", "kind": "ollama", "base_url": "http://localhost:11434/v1", "model": "qwen3"}]',
@@ -516,7 +519,7 @@ class Settings(BaseSettings):
     CITATION_JUDGE: Literal["auto", "off", "report", "all"] = setting(
         "auto",
         "Which answers have their citations verified by the language model, after the "
-        "word comparison: off (none), report (reports), all, or auto (reports, and in quick and deep answers the citations "
+        "word comparison: off (none), report (reports), all, or auto (reports, and in shallow and deep answers the citations "
         "that word comparison does not rate supported; none with a local model)",
         "you pay one more call and wait for it, for surer verdicts (all), or save it (off)",
         example="all",
@@ -580,7 +583,7 @@ class Settings(BaseSettings):
     )
     READ_PAGES: Annotated[int, Field(ge=0, le=10)] | None = setting(
         None,
-        "Pages that are read before a quick or deep answer is written, always directly; default: 3 for a quick answer, 4 "
+        "Pages that are read before a shallow or deep answer is written, always directly; default: 3 for a shallow answer, 4 "
         "for a deep one. Up to twice as many more, which the text cites, are read while it is written. 0 reads none, and "
         "citations are checked against the excerpts of the search engine",
         "you must not contact the servers of found pages (0), or want more evidence",
@@ -594,14 +597,14 @@ class Settings(BaseSettings):
     )
     READ_S: types.Seconds | None = setting(
         None,
-        "Seconds that an answer waits for pages in all, at most a tenth of RESEARCH_TIMEOUT_S; default: 1.2 for a quick "
+        "Seconds that an answer waits for pages in all, at most a tenth of RESEARCH_TIMEOUT_S; default: 1.2 for a shallow "
         "answer, 2.5 for a deep one",
         "you have a slow network, or prefer evidence to speed",
         example="4",
     )
     READER_ALLOWED_HOSTS: types.HostList = setting(
         (),
-        "Comma list of hosts (host, host:port or network) that may be read although they are not public; without "
+        "Comma-separated list of hosts (host, host:port or network) that may be read although they are not public; without "
         "a port, all ports are allowed",
         "you search in an intranet",
         example="wiki.example.internal,10.1.0.0/16",
@@ -617,13 +620,14 @@ class Settings(BaseSettings):
     )
     QUERY_LANGUAGES: types.LanguageList = setting(
         (),
-        "Comma list of languages to search in; default: the language of the question and English",
+        "Comma-separated list of languages to search in; default: the language of the question and English",
         "you need sources in other languages",
         example="ru,en",
     )
     STORE_TTL_DAYS: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = setting(
         30.0,
-        "Days that report stages are stored, and the index of a folder after its last search; 0: nothing is stored",
+        "Days that research runs, verifications and report stages are stored, and the index of a folder after its last search; "
+        "0: nothing is stored",
         "you must delete earlier, or keep research runs longer",
     )
 
@@ -669,7 +673,10 @@ class Settings(BaseSettings):
 
     # Kafka
     KAFKA_BOOTSTRAP_SERVERS: types.CommaList = setting(
-        (), "Comma list of Kafka brokers (host:port) for the worker", "you run a worker", example="localhost:9092"
+        (),
+        "Comma-separated list of Kafka brokers (host:port) for the worker",
+        "you run a worker",
+        example="localhost:9092",
     )
     KAFKA_GROUP_ID: str = setting(
         "rag-core",
@@ -726,7 +733,7 @@ class Settings(BaseSettings):
     )
     CACHE_TTL_S: types.SecondsOrZero = setting(
         3600.0,
-        "Seconds that searches, plans of deep research and syntheses are cached; 0: no cache",
+        "Seconds that searches, pages, plans of deep research and syntheses are cached; 0: no cache",
         "you need fresher results, or fewer calls",
     )
     CACHE_MAX_ENTRIES: int = setting(
@@ -801,7 +808,7 @@ class Settings(BaseSettings):
             raise SettingsError("\n".join(dict.fromkeys(lines))) from None
         except (OSError, UnicodeDecodeError) as error:
             problem = type(error).__name__
-            raise SettingsError(f".env cannot be read ({problem}): it must be a text file in UTF-8") from None
+            raise SettingsError(f".env cannot be read ({problem}): it must be a readable text file in UTF-8") from None
         if former:
             raise SettingsError("\n".join(former))
         return settings

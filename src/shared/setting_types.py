@@ -97,7 +97,7 @@ def _check_topics(options: dict[str, str]) -> None:
     """
     for option, name in options.items():
         if option.removeprefix(TOPIC_OPTION) not in KAFKA_TOPICS:
-            raise ValueError(f"({option}) must be topic. and one of {', '.join(KAFKA_TOPICS)}")
+            raise ValueError(f"({option}) must be {TOPIC_OPTION} followed by one of {', '.join(KAFKA_TOPICS)}")
         if not _TOPIC.fullmatch(name) or name in (".", ".."):
             raise ValueError(f"({option}) must be 1 to 249 letters, digits, dots, underscores and hyphens")
     used = [options.get(f"{TOPIC_OPTION}{topic}", topic).replace(".", "_") for topic in KAFKA_TOPICS]

@@ -72,7 +72,7 @@ async def test_answers_are_quotes_when_the_budget_is_spent(tmp_path: Path, kind:
             assert (budget_entries(first), len(chat.asked)) == ([], 1)
             assert (second["metadata"]["synthesizer"], second["metadata"]["llm_calls"]) == ("extractive", 0)
             (entry,) = budget_entries(second)
-            assert "BUDGET_USD_PER_DAY of 0.02" in entry["reason"]
+            assert "BUDGET_USD_PER_DAY (0.02" in entry["reason"]
             assert entry["until"] == f"{datetime.now(UTC).date() + timedelta(days=1)}T00:00:00Z"
             server.process.terminate()
             assert await server.ended() == 0

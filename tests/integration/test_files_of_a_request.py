@@ -221,7 +221,7 @@ async def test_a_large_body_is_for_files_only(tmp_path: Path) -> None:
         over = {"query": QUESTION, "files": [{"name": "a.txt", "content": "eHh4" * 3_800_000}]}
         refused = await client.post("/research", json=over, headers=KEY)
         assert refused.status_code == 413
-        assert "10 MB all together" in refused.json()["detail"]
+        assert "at most 10 MB together" in refused.json()["detail"]
         over["files"] = [{"name": "a.txt", "content": "eHh4" * 3_400_000}]
         assert (await client.post("/research", json=over, headers=KEY)).status_code == 422
 

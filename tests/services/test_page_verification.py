@@ -329,7 +329,7 @@ class TestStream:
         async with visiting(browser, base) as visit:
             await answer_with(visit, {"type": "failed", "problem": problem})
             await check(visit, "Water boils [1].")
-            await expect(visit.page.locator(NOTICE)).to_contain_text("too many sentences or sources: split the text")
+            await expect(visit.page.locator(NOTICE)).to_contain_text("The text cannot be verified")
             await visit.page.unroute("**/verify")
             await answer_with(visit, {"type": "started"})
             await visit.page.get_by_role("button", name="Try again").click()

@@ -190,7 +190,11 @@ class TestParsing:
             ("BUDGET_USD_PER_DAY", "alice", "must be a valid number"),
             ("LLM_PLATFORM_API_KEYS", "a-long-random-word,alice:", "must have a key after the label of entry 2"),
             ("LLM_PLATFORM_API_KEYS", "alice: ,bob:another-random-word", "must have a key after the label of entry 1"),
-            ("KAFKA_CONFIG", '{"topic.rag_failure": "a"}', r"\(topic\.rag_failure\) must be topic\. and one of"),
+            (
+                "KAFKA_CONFIG",
+                '{"topic.rag_failure": "a"}',
+                r"\(topic\.rag_failure\) must be topic\. followed by one of",
+            ),
             ("KAFKA_CONFIG", '{"topic.rag_failed": "a b"}', r"\(topic\.rag_failed\) must be 1 to 249 letters"),
             ("KAFKA_CONFIG", '{"topic.rag_failed": ".."}', r"\(topic\.rag_failed\) must be 1 to 249 letters"),
             (

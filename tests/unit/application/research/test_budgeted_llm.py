@@ -138,15 +138,13 @@ class TestCalls:
         """A call under way is ended when its stage must end, and counts; a later one is refused, with the setting's name."""
         account = budget(seconds=0.4)
         slow = FakeLLM(delay_s=LONG_S)
-        with pytest.raises(LLMTimeoutError, match="max_seconds leaves for plan") as caught:
+        with pytest.raises(LLMTimeoutError, match="the time for plan ran out: raise max_seconds") as caught:
             await whole(BudgetedLLM(slow, account, "plan"), streamed)
         assert caught.value.spent.calls == 1
         assert account.spent.calls == 1
         assert account.spent.prompt_tokens > 0
         assert slow.running == 0
-        with pytest.raises(
-            LLMBudgetError, match="max_seconds leaves no time for plan: raise it, or RESEARCH_TIMEOUT_S"
-        ):
+        with pytest.raises(LLMBudgetError, match="no time is left for plan: raise max_seconds or RESEARCH_TIMEOUT_S"):
             await whole(BudgetedLLM(slow, account, "plan"), streamed)
         assert account.refused_calls == {"plan": 1}
         assert (await whole(BudgetedLLM(FakeLLM(), account, "write"), streamed)).content

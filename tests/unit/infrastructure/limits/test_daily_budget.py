@@ -75,7 +75,7 @@ async def test_calls_stop_when_the_budget_is_spent(tmp_path: Path) -> None:
     llm = rig.llm(answer(0.03), answer(0.03), answer(0.03))
     for _ in range(2):
         await llm.generate(REQUEST)
-    with pytest.raises(DailyBudgetError, match=r"BUDGET_USD_PER_DAY of 0\.05") as refused:
+    with pytest.raises(DailyBudgetError, match=r"BUDGET_USD_PER_DAY \(0\.05") as refused:
         await llm.generate(REQUEST)
     assert (refused.value.retry_after_s, refused.value.status_code) == (12 * 3600, 429)
     assert refused.value.spent == Spending()
@@ -317,7 +317,7 @@ async def test_free_model_serves_when_the_budget_is_spent(tmp_path: Path) -> Non
     await models.generate(REQUEST)
     found = await models.generate(REQUEST)
     assert (found.content, [degradation.component for degradation in found.degraded]) == ("free", ["budget/day"])
-    assert found.degraded[0].reason.startswith("daily_budget: BUDGET_USD_PER_DAY of 0.05")
+    assert found.degraded[0].reason.startswith("daily_budget: BUDGET_USD_PER_DAY (0.05")
     await rig.budget.aclose()
     rig.clock.now += timedelta(days=1)
     assert (await models.generate(REQUEST)).content == "paid again"

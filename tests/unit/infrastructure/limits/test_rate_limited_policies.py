@@ -59,7 +59,7 @@ class TestSearches:
         others = FakeWebSearch(FOUND)
         with pytest.raises(error):
             await blocked.search(REQUEST)
-        with pytest.raises(WebSearchBlockedError, match=r"asked for no requests for the next 40 s: try later$"):
+        with pytest.raises(WebSearchBlockedError, match=r"asked not to be called for the next 40 s: try again later$"):
             await guarded_search(others, **shared, max_wait_s=39).search(REQUEST)
         assert others.requests == []
         assert (await guarded_search(others, **shared, max_wait_s=41).search(REQUEST)).results

@@ -73,7 +73,7 @@ async def test_a_config_error_of_a_single_provider_is_raised() -> None:
 
 async def test_no_provider_is_a_config_error() -> None:
     """It names the settings."""
-    with pytest.raises(WebSearchConfigError, match=r"SEARXNG_URL.*BOCHA_API_KEY.*DOCUMENTS_DIR"):
+    with pytest.raises(WebSearchConfigError, match=r"SEARXNG_URL.*BRAVE_API_KEY.*DOCUMENTS_DIR"):
         await search_chain().search(REQUEST)
 
 

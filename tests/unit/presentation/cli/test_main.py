@@ -224,7 +224,9 @@ class TestSearch:
 
             monkeypatch.setattr(sys, "stdout", Full())
             assert run(arguments, wiring(FakePlatform())) == 1
-        assert capsys.readouterr().err == "llm-platform: the answer could not be written: No space left on device\n"
+        assert (
+            capsys.readouterr().err == "llm-platform: standard output could not be written: No space left on device\n"
+        )
 
 
 class TestKeylessSearch:

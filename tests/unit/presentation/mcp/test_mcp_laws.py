@@ -301,7 +301,7 @@ class TestArguments:
         """Also where a known argument is wrong; the known ones are named."""
         async with serving(RecordingServices()) as client:
             message = text_of(await client.call_tool("fetch", {"id": REF.url, name: 1, "start": -1}))
-        assert message == "invalid_request: a name: is not an argument of this tool, which has id, start, max_chars"
+        assert message == "invalid_request: an argument: this tool has no such argument, only id, start, max_chars"
 
     @for_each(
         ("sent", "read"),

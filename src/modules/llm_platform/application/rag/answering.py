@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from modules.llm_platform.application.research.write.writing import WrittenAnswer
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
+from modules.llm_platform.domain.dtos.citation_dtos import SUPPORTING_VERDICTS
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, Filters, Passage, RagCitation
@@ -36,7 +37,6 @@ MAX_PAGES: Final = 10
 MAX_CONCURRENT_READS: Final = 5
 CONTEXT: Final = "context"  # component of `degraded`
 INDEX: Final = "index"  # component of `degraded`
-CITED_VERDICTS: Final = ("supported", "partial")  # a document counts as cited with one of these
 
 TOO_MANY_PASSAGES: Final = f"too_many: only the first {MAX_PASSAGES} context items are used"
 TOO_MANY_PAGES: Final = f"too_many: only the first {MAX_PAGES} addresses are read"
@@ -319,7 +319,7 @@ def cite_documents(answer: WrittenAnswer, passages: Sequence[ContextPassage]) ->
     documents: dict[tuple[str, str], RagCitation] = {}
     for citation in sorted(answer.checked.citations, key=lambda citation: citation.start):
         passage = passages[citation.source_index - 1]
-        if citation.verdict in CITED_VERDICTS and passage.key is not None:
+        if citation.verdict in SUPPORTING_VERDICTS and passage.key is not None:
             documents.setdefault(passage.key, passage.document.model_copy(update={"page": citation.page}))
     positions = {key: position for position, key in enumerate(documents, 1)}
     numbers = {number: positions[passage.key] for number, passage in enumerate(passages, 1) if passage.key in positions}
@@ -341,7 +341,7 @@ def _renumber_markers(answer: WrittenAnswer, numbers: dict[int, int], citations:
 
 def _report_unsupported(answer: WrittenAnswer) -> tuple[Degraded, ...]:
     verdicts = [citation.verdict for citation in answer.checked.citations]
-    failed = sum(verdict not in CITED_VERDICTS for verdict in verdicts)
+    failed = sum(verdict not in SUPPORTING_VERDICTS for verdict in verdicts)
     if not failed:
         return ()
     reason = f"unsupported: {failed} of {len(verdicts)} citations were not found in their documents"

@@ -63,7 +63,7 @@ PHASE_ENDS: Final[Mapping[Phase, float]] = {
 }
 
 # Degraded.is_timeout looks for "max_seconds"
-OUT_OF_TIME = "max_seconds leaves no time for {stage}: raise it, or RESEARCH_TIMEOUT_S"
+OUT_OF_TIME = "no time is left for {stage}: raise max_seconds or RESEARCH_TIMEOUT_S"
 OUT_OF_CALLS = "max_llm_calls ({limit}) leaves no call for {stage}: raise it"
 OUT_OF_MONEY = "max_cost_usd ({limit:g}) is too low for {stage}: raise it"
 

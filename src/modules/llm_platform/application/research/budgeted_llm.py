@@ -19,7 +19,7 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 DEFAULT_MAX_ANSWER_TOKENS: Final = 4096  # used where dollars are limited and the request sets no bound
 MESSAGE_TOKENS: Final = 8  # tokens that a service adds to each message
 # Degraded.is_timeout looks for "max_seconds"
-LATE = "not finished in the time that max_seconds leaves for {stage}: raise it, or RESEARCH_TIMEOUT_S"
+LATE = "the time for {stage} ran out: raise max_seconds or RESEARCH_TIMEOUT_S"
 
 
 class BudgetedLLM(ILLMProvider):

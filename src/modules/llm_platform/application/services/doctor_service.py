@@ -127,7 +127,10 @@ class DoctorService:
                 trial = await try_judge(self._judge, pairs)
         except TimeoutError:
             return CheckResult(
-                self._judge.name, "failed", f"gave no verdicts within {JUDGE_DEADLINE_S:g} s; {JUDGE_OFF}"
+                self._judge.name,
+                "failed",
+                f"gave no verdicts within {JUDGE_DEADLINE_S:g} s: set CITATION_JUDGE=off, or choose a faster model for "
+                "judge in LLM_STAGES",
             )
         except AppException as error:
             return CheckResult(self._judge.name, "failed", error.message)

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 DEADLINE_S = 0.8  # /health answers within a second, even if an upstream hangs
 REPORT_TTL_S = 10.0
-NOT_CHECKED = "configured; not checked, because a call would cost money"
+NOT_CHECKED = "configured; not checked, because there is no check that is free of charge"
 CIRCUIT_OPEN = "the last {failures} calls failed: it is not called for some seconds"
 CHECK_FAILED = "the check itself failed: see the log"
 

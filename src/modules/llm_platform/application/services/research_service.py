@@ -122,7 +122,7 @@ class ResearchService:
             yield parts
             return
         if self._open_files is None:
-            raise UploadedFileError
+            raise UploadedFileError("This platform cannot read files: leave `files` out.")
         has_sources = "sources" in request.model_fields_set
         changes: dict[str, object] = {"files": ()} if has_sources else {"files": (), "sources": (DOCUMENTS,)}
         async with (

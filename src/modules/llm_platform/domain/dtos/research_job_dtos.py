@@ -98,7 +98,7 @@ class ResearchJobDetail(ResearchJob, frozen=True):
 
 
 class ResearchJobPage(BaseModel, frozen=True):
-    """Research runs, newest first. `next` is the `before` of the next page; None: there is none."""
+    """Research runs, newest first. `next` is the `before` of the next page, or null on the last page."""
 
     researches: tuple[ResearchJob, ...]
     next: str | None = Field(default=None)
@@ -140,13 +140,13 @@ class ResearchThread(BaseModel, frozen=True):
 
 
 class ResearchThreadDetail(ResearchThread, frozen=True):
-    """A thread with its research runs, the oldest first; of a longer one the newest MAX_LISTED."""
+    """A thread with its research runs, the oldest first. If it has more than 100, only the newest 100 are listed."""
 
     researches: tuple[ResearchJob, ...]
 
 
 class ResearchThreadPage(BaseModel, frozen=True):
-    """Threads, the one with the newest run first. `next` is the `before` of the next page; None: there is none."""
+    """Threads, the one with the newest run first. `next` is the `before` of the next page, or null on the last page."""
 
     threads: tuple[ResearchThread, ...]
     next: str | None = Field(default=None)

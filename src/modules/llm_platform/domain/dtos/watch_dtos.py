@@ -109,7 +109,7 @@ class WatchRequest(BaseModel):
     - `depth`, `sources` and `language` mean the same as in a ResearchRequest.
     - `urls` are pages that each run reads first. Only these are read, unless `sources` is given too.
     - `webhook` is an address to notify of changes.
-    - `max_cost_usd` is the most that the runs of BUDGET_DAYS days may cost, in US dollars.
+    - `max_cost_usd` is the most that the runs of 30 days may cost, in US dollars.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -166,7 +166,7 @@ class Watch(BaseModel, frozen=True):
 
 
 class WatchAmounts(BaseModel, frozen=True):
-    """The most that a watch takes: one run, and the runs of BUDGET_DAYS days."""
+    """Upper bounds of a watch: for one run, and for the runs of 30 days."""
 
     run: ReportAmounts
     days_30: ReportAmounts
@@ -192,7 +192,7 @@ class WatchDetail(Watch, frozen=True):
 
 
 class WatchPage(BaseModel, frozen=True):
-    """Watched questions, newest first. `next` is the `before` of the next page; None: there is none."""
+    """Watched questions, newest first. `next` is the `before` of the next page, or null on the last page."""
 
     watches: tuple[Watch, ...]
     next: str | None = Field(default=None)
@@ -207,7 +207,7 @@ class FoundChange(WatchChange, frozen=True):
 
 
 class ChangePage(BaseModel, frozen=True):
-    """Changes of a watch, newest first. `next` is the `before` of the next page; None: there is none."""
+    """Changes of a watch, newest first. `next` is the `before` of the next page, or null on the last page."""
 
     changes: tuple[FoundChange, ...]
     next: int | None = Field(default=None)

@@ -56,8 +56,8 @@ WEB_SEARCH_ERRORS: Final = ErrorFamily(
 )
 
 STATUS_RULES: Final[Mapping[int, Rule]] = {
-    204: Rule("error", "answered without a body (204)"),
-    401: Rule("config", "does not accept the credentials (401)"),
+    204: Rule("error", "answered without a body (204): check {setting}"),
+    401: Rule("config", "does not accept the credentials (401): check its key or login, and {setting}"),
     402: Rule("blocked", "requires payment (402): its quota is used up"),
     403: Rule("config", "denies access (403): check its key and {setting}"),
     404: Rule("config", "does not know this address (404): check {setting}"),
@@ -70,18 +70,21 @@ NOT_OK: Final = Rule("error", "answered with an error")
 UNAVAILABLE: Final = Rule("unavailable", NOT_OK.message)  # 5xx
 WEB_PAGE: Final = Rule("error", "answered with a web page instead of JSON: check {setting}")
 NO_ADDRESS: Final = Rule("config", "has no usable address: check {setting}")
-NO_JSON: Final = Rule("error", "answered with something other than a JSON object")
+NO_JSON: Final = Rule("error", "answered with something other than a JSON object: check {setting}")
 NO_RESULTS: Final = Rule("error", "answered without results: check {setting}")
 
 # Most specific first.
 TRANSPORT_RULES: Final[tuple[tuple[tuple[type[Exception], ...], Rule], ...]] = (
-    ((TimeoutError, httpx2.TimeoutException), Rule("timeout", "did not answer in time")),
+    ((TimeoutError, httpx2.TimeoutException), Rule("timeout", "did not answer in time: try again")),
     ((httpx2.InvalidURL, httpx2.UnsupportedProtocol), NO_ADDRESS),
-    ((httpx2.LocalProtocolError,), Rule("config", "has a key or address with characters that HTTP does not allow")),
+    (
+        (httpx2.LocalProtocolError,),
+        Rule("config", "has a key or address with characters that HTTP does not allow: check its key and {setting}"),
+    ),
     ((httpx2.ProxyError,), Rule("connection", "cannot be reached through the proxy: check UPSTREAM_PROXY")),
     ((httpx2.ConnectError,), Rule("connection", "cannot be reached: nothing answers at {setting}; is it running?")),
     ((httpx2.DecodingError,), Rule("error", "sent a body that cannot be decompressed")),
-    ((httpx2.HTTPError, httpx2.StreamError, OSError), Rule("connection", "broke off the connection")),
+    ((httpx2.HTTPError, httpx2.StreamError, OSError), Rule("connection", "broke off the connection: try again")),
 )
 # The cause of a ConnectError is more specific.
 CONNECT_RULES: Final[tuple[tuple[type[Exception], Rule], ...]] = (

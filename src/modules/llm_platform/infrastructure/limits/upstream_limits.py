@@ -23,7 +23,7 @@ CIRCUIT_COOLDOWN_S: Final = 10.0
 PROBE_WAIT_S: Final = 1.0  # The wait reported to a refused caller while a probe runs.
 MAX_CLOSED_S: Final = 3600.0  # After a longer Retry-After, the service is called again after an hour.
 
-CLOSED = "{name} asked for no requests for the next {seconds:.0f} s: try later"
+CLOSED = "{name} asked not to be called for the next {seconds:.0f} s: try again later"
 
 MINUTE_S: Final = 60.0
 CALL_S: Final = 4.0  # The assumed duration of a call. A high rate needs slots for the calls that start in this time.

@@ -27,7 +27,9 @@ from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-NO_DOCUMENTS_TO_SEARCH = "Documents are not configured: set DOCUMENTS_DIR to a folder of documents"
+NO_DOCUMENTS_TO_SEARCH = (
+    "There are no documents to search: set DOCUMENTS_DIR to a folder, or run `llm-platform index PATH`"
+)
 DEGRADED_TTL_S: Final = 60.0  # a provider that failed may be back soon
 _UTC_NOW: Final = partial(datetime.now, UTC)
 EMPTY_TTL_S: Final = 300.0
@@ -97,7 +99,7 @@ class WebSearchChain(IWebSearchProvider):
                 return await self._search_web(request)
             if self._documents is None:
                 raise WebSearchConfigError(
-                    "No search provider is configured: set SEARXNG_URL, BOCHA_API_KEY or DOCUMENTS_DIR"
+                    "No search provider is configured: set SEARXNG_URL, a key such as BRAVE_API_KEY, or DOCUMENTS_DIR"
                 )
             return await _call(self._documents, request)
         web_kinds = tuple(kind for kind in request.sources if kind != DOCUMENTS)

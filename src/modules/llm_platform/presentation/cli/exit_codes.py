@@ -69,7 +69,7 @@ def exit_codes(console: Console) -> Iterator[None]:
 def report_unwritable(console: Console, error: OSError) -> int:
     """Print that standard output could not be written to, and return the exit code."""
     console.discard_output()
-    console.print_error(f"the answer could not be written: {error.strerror or type(error).__name__}")
+    console.print_error(f"standard output could not be written: {error.strerror or type(error).__name__}")
     return FAILED
 
 

@@ -23,7 +23,7 @@ TimeRangeName = Literal["day", "week", "month", "year"]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the JSON of the HTTP interface, and nothing else.")]
 PlainJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", metavar="FILE", help="Write the answer to FILE.md, FILE.html or FILE.json.")
+    Path | None, typer.Option("--output", metavar="FILE", help="Write the result to FILE.md, FILE.html or FILE.json.")
 ]
 SealedOutput = Annotated[
     Path | None,
@@ -57,7 +57,10 @@ Question = Annotated[
     typer.Argument(metavar="QUESTION", help="If left out, it is read from the terminal or from standard input."),
 ]
 Language = Annotated[
-    str | None, typer.Option("--language", metavar="TAG", help="Such as en or pt-BR; default: the question's language.")
+    str | None,
+    typer.Option(
+        "--language", metavar="TAG", help="Such as en or pt-BR; default: the language of the question or text."
+    ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not prompt for input or confirmation.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Send nothing to other machines.")]

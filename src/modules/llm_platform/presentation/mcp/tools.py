@@ -246,9 +246,9 @@ class ToolSpec:
         """
         if unknown := sorted(arguments.keys() - self.parameters.keys()):
             # The message may name a field of ours. Any other name is the sender's text, which is not repeated.
-            name = next((name for name in unknown if name in self.request.model_fields), "a name")
+            name = next((name for name in unknown if name in self.request.model_fields), "an argument")
             known = ", ".join(self.list_offered_arguments(choices))
-            raise InvalidArgumentsError(f"{name}: is not an argument of this tool, which has {known}")
+            raise InvalidArgumentsError(f"{name}: this tool has no such argument, only {known}")
         arguments = {name: value for name, value in arguments.items() if value is not None}
         arguments = read_written_values(self.request, arguments)
         if "sources" in self.parameters:
@@ -454,8 +454,8 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         description=(
             "Answer a question from the web or the operator's documents. Sentences cite their sources as [n], and each "
             "citation is compared with the text of its source. shallow: one search, some seconds; deep: three searches; "
-            "report: plans sub-questions, reads pages and writes a long text, which takes minutes (start_research does not "
-            "wait for it). Sends progress."
+            "report: plans sub-questions, reads pages and writes a long text, which takes minutes (if there is a tool "
+            "start_research, it does not wait). Sends progress."
         ),
         request=ResearchToolRequest,
         parameters=_RESEARCH_PARAMETERS,

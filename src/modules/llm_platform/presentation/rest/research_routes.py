@@ -51,7 +51,7 @@ FILES_NOTE = "With `files` the body may be larger: they may have 10 MB all toget
 WITH_FILES = BodyLimit(
     max_bytes=MAX_BODY_BYTES + ceil(MAX_FILES_BYTES / 3) * 4,  # base64 has four characters for three bytes
     timeout_s=60.0,
-    refusal=f"The body is too large: the files of a request may have {MAX_FILES_BYTES // 1_000_000} MB all together.",
+    refusal=f"The body is too large: send fewer or smaller files, at most {MAX_FILES_BYTES // 1_000_000} MB together.",
     is_counted=False,  # `ServerState.uploads` already limits how many are received at once
 )
 MAX_SOURCE_INDEX = 1_000_000
@@ -124,7 +124,9 @@ class ResearchApiRequest(ResearchRequest, MessageRequest):
     @classmethod
     def _does_not_stream(cls, value: bool, info: ValidationInfo) -> bool:
         if value and info.data.get("stream"):
-            raise PydanticCustomError("background", "does not go with stream: read /research/{id}/events")
+            raise PydanticCustomError(
+                "background", "cannot be combined with stream: leave stream out, and read /research/{id}/events"
+            )
         return value
 
     @field_validator("background")
@@ -267,5 +269,7 @@ async def source_icon(
     source = await platform.research.get_source(research_id, index, owner=get_caller_id(request))
     icon = await platform.icons.read(source.url) if platform.icons else None
     if icon is None:
-        raise NotFoundError
+        raise NotFoundError(
+            "There is no icon for this source: the site has none that can be read, or PAGE_FAVICONS is off."
+        )
     return Response(icon.data, media_type=icon.media_type, headers=dict(ICON_HEADERS))

@@ -58,11 +58,11 @@ PASS_THROUGH = describe_query(
         "The query, passed on to SearXNG with its bangs; `!!` is refused. "
         f"Of more than {LONG_MESSAGE_ABOVE_CHARS} characters, the question in it.",
     ),
-    engines=({"type": "string"}, False, "Comma list of engine names."),
+    engines=({"type": "string"}, False, "Comma-separated list of engine names."),
     categories=(
         {"type": "string"},
         False,
-        "Comma list, passed on to SearXNG. Other providers support general, news and science.",
+        "Comma-separated list, passed on to SearXNG. Other providers support general, news and science.",
     ),
     page=(
         {"type": "integer", "minimum": 1, "maximum": dtos.MAX_PAGE, "default": 1},

@@ -48,7 +48,10 @@ class VerificationApiRequest(VerificationRequest):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.background and self.stream:
-            raise PydanticCustomError("background", "background does not go with stream: read /research/{{id}}/events")
+            raise PydanticCustomError(
+                "background",
+                "background cannot be combined with stream: leave stream out, and read /research/{id}/events",
+            )
         if self.webhook is not None and not self.background:
             raise PydanticCustomError("background_only", "webhook belongs to a background run: add background true")
         return self

@@ -25,7 +25,7 @@ async def test_call_may_end_with_another_phase_than_its_stage() -> None:
     budget = Budget(
         max_llm_calls=None, max_cost_usd=None, deadline=now() + 40.0, price=None, clock=lambda: next(began, now())
     )
-    with pytest.raises(LLMBudgetError, match="leaves no time for rank"):
+    with pytest.raises(LLMBudgetError, match="no time is left for rank"):
         await BudgetedLLM(FakeLLM(), budget, "rank").generate(question())
     assert (await BudgetedLLM(FakeLLM(), budget, "rank", "rank_summaries").generate(question())).content
 

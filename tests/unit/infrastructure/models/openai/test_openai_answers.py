@@ -178,7 +178,7 @@ async def test_the_key_in_an_answer_is_redacted(serve: Callable) -> None:
         (answer(completion("<think>Hm", "length")), "LLM_MAX_TOKENS"),
         (answer(completion("", "length")), "LLM_MAX_TOKENS"),
         (answer(completion("Well", "content_filter")), "content_filter"),
-        (answer(completion("Well", "error")), "error of its own"),
+        (answer(completion("Well", "error")), "stopped with an error"),
         (answer(completion(None, refusal="I would rather not")), "refused"),
         (answer(completion("long " * 250_000)), "more text than"),
         (answer(b'{"error": {"message": "boom", "type": "server_error"}}'), r"returned an error.*\(server_error\)"),

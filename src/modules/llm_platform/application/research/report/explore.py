@@ -14,10 +14,10 @@ from modules.llm_platform.application.research.find.plan import LATE_PLAN, Plan
 from modules.llm_platform.application.research.find.search import (
     CONCURRENT_FURTHER,
     list_providers,
+    make_response_of_sources,
     search_latest_first,
     select_reusable_sources,
     select_usable_results,
-    wrap_earlier_sources,
 )
 from modules.llm_platform.application.research.report.planner import (
     SubQuestionTask,
@@ -27,7 +27,6 @@ from modules.llm_platform.application.research.report.planner import (
     store_plan,
 )
 from modules.llm_platform.application.research.report.queries import (
-    QUERIES_PER_LANGUAGE,
     QUERIES_VERSION,
     QueryTask,
     choose_query_languages,
@@ -84,7 +83,7 @@ class Explorer:
         self._source_kinds = select_source_kinds(run.request)
         self._search_slots = asyncio.Semaphore(CONCURRENT_SEARCHES)
         self._rank_slots = asyncio.Semaphore(CONCURRENT_RANKINGS)
-        per_round = len(self._languages) * QUERIES_PER_LANGUAGE * len(self._source_kinds)
+        per_round = len(self._languages) * len(self._source_kinds)
         self._expected = ExpectedCalls(run.budget, per_round)
         self._stored: asyncio.Task[Mapping[str, Score]]
         self._group: asyncio.TaskGroup
@@ -208,7 +207,7 @@ class Explorer:
         found = select_reusable_sources(follow_up, self._run.language) if follow_up else ()
         if found:
             query = self._run.request.query
-            addresses = self._state.add_results(wrap_earlier_sources(found).results, question, query)
+            addresses = self._state.add_results(make_response_of_sources(found).results, question, query)
             self._expected.add_batches(1)
             self._group.create_task(self._rank(addresses, question, query))
 
@@ -216,14 +215,13 @@ class Explorer:
 
     async def _search_question(self, question: str) -> None:
         run = self._run
-        languages, per_language = self._languages, QUERIES_PER_LANGUAGE
-        task = QueryTask(run.request.query, question, languages, per_language)
-        key = run.make_stage_key("queries", QUERIES_VERSION, question=question, languages=languages, count=per_language)
+        task = QueryTask(run.request.query, question, self._languages)
+        key = run.make_stage_key("queries", QUERIES_VERSION, question=question, languages=self._languages, count=1)
         stored = await run.checkpoints.get("search_queries", key, SearchQueries)
         if stored:
             self._expected.add_questions(-1)
             run.add_degraded(*stored.degraded)
-            for query in stored.queries[: task.limit]:
+            for query in stored.queries[: len(task.languages)]:
                 if is_query(query, task.written):
                     self._start_query(question, query)
             return

@@ -161,15 +161,17 @@ class AnswerBuilder:
         if self.finish_reason == FILTERED:
             return "withheld the answer (content_filter): rephrase the question, or use another model"
         if self.finish_reason == FAILED:
-            return "stopped with an error of its own"
+            return "stopped with an error: try again, or use another model"
         if content.strip() or has_calls:
             return None
         if self._refused:
             return "refused to answer: rephrase the question, or use another model"
         if self.finish_reason == LENGTH:
-            return "used all its tokens before the answer began: raise LLM_MAX_TOKENS"
+            return "used all its tokens before the answer began: raise max_tokens of the request, or LLM_MAX_TOKENS"
         return (
-            "returned reasoning but no answer: use another model" if self.meter.received else "returned an empty answer"
+            "returned reasoning but no answer: use another model"
+            if self.meter.received
+            else "returned an empty answer: try again, or use another model"
         )
 
 

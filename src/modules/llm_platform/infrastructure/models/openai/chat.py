@@ -33,7 +33,8 @@ from modules.llm_platform.infrastructure.models.openai.sdk import OpenAIClient, 
 MAX_MODELS_BYTES: Final = 4 << 20  # The list of a gateway has hundreds of models.
 MIN_CONTEXT_TOKENS: Final = 512
 MAX_CONTEXT_TOKENS: Final = 100_000_000
-MAX_NAMED_MODELS: Final = 8  # An error names so many of the service's models.
+MAX_NAMED_MODELS: Final = 8  # An error names so many of the service's models,
+MAX_NAME_CHARS: Final = 80  # with so many characters of each name.
 MAX_CALL_S: Final = 3600.0  # The limit for a service that never stops sending. Most callers have an earlier deadline.
 LOADING_PAUSE_S: Final = 1.0  # The pause between two tries while a server loads its model.
 TAIL_S: Final = 2.0  # The wait for the usage and [DONE] after the answer itself is complete.
@@ -44,7 +45,9 @@ CONTEXT_TIMEOUT_S: Final = 2.0  # The limit for asking a local service for its c
 
 NO_ANSWER: Final = "{name} did not answer within {seconds:g} s: try again, or raise LLM_TIMEOUT_S"
 STOPPED: Final = "{name} stopped half-way, nothing came for {seconds:g} s: try again, or raise LLM_IDLE_TIMEOUT_S"
-TOO_LONG: Final = "{name} was still writing after {seconds:g} s: lower LLM_MAX_TOKENS"
+TOO_LONG: Final = (
+    "{name} was still writing after {seconds:g} s: request fewer tokens (max_tokens), or lower LLM_MAX_TOKENS"
+)
 
 Value = TypeVar("Value")
 
@@ -279,10 +282,10 @@ class OpenAIProvider(ILLMProvider):
         # llama.cpp's server has one model, which answers whatever name a request has.
         if len(models) == 1 and models[0].get("owned_by") == "llamacpp":
             return "reachable; it serves its one model under any name"
-        names = {name for model in models for name in _list_names(model)}
+        names = {name for model in models for name in _list_names(model) if name.isprintable()}
         # Azure lists base models, while the configured name names a deployment.
         if names and self.model not in names and not self._connection.traits.deployments:
-            known = ", ".join(sorted(names)[:MAX_NAMED_MODELS])
+            known = ", ".join(name[:MAX_NAME_CHARS] for name in sorted(names)[:MAX_NAMED_MODELS])
             setting = self._connection.settings.model
             raise exceptions.LLMConfigError(f"{self.name} has no model {self.model!r}: set {setting} to one of {known}")
         return "reachable"

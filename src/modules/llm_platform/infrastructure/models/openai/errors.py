@@ -86,7 +86,9 @@ def make_status_error(
     if status == 403:
         return _read_forbidden(connection, details, wait)
     if status == 402 or (status == 429 and _QUOTA.search(details.text)):
-        return exceptions.LLMQuotaError(f"{name}: quota or balance is used up {what}", retry_after_s=wait)
+        return exceptions.LLMQuotaError(
+            f"{name}: quota or balance is used up {what}: top it up, or wait", retry_after_s=wait
+        )
     if status == 429:
         return exceptions.LLMBlockedError(
             f"{name}: too many requests {what}; wait, or list another model too", retry_after_s=wait
@@ -97,7 +99,7 @@ def make_status_error(
         return exceptions.LLMUnavailableError(f"{name} failed {what}: try again", retry_after_s=wait)
     if status < 400 or status in (404, 405):
         return exceptions.LLMConfigError(
-            f"{name}: no such address or model ({status}): check {names.address} and {names.model}"
+            f"{name} redirects, or has no such address or model ({status}): check {names.address} and {names.model}"
         )
     if status < 500:
         return _explain_bad_request(connection, status, details)
@@ -118,7 +120,9 @@ def read_reported_error(connection: LLMConnection, body: object) -> exceptions.L
     if 400 <= details.status <= 599:
         return make_status_error(connection, details.status, body, {})
     if _QUOTA.search(details.text):
-        return exceptions.LLMQuotaError(f"{connection.name}: quota or balance is used up{details.known_alone}")
+        return exceptions.LLMQuotaError(
+            f"{connection.name}: quota or balance is used up{details.known_alone}: top it up, or wait"
+        )
     if _OVERLOADED.search(details.text):
         return exceptions.LLMBlockedError(f"{connection.name} rejects requests for now{details.known_alone}")
     if _TOO_LONG.search(details.text):
@@ -206,7 +210,9 @@ def _read_forbidden(connection: LLMConnection, details: _ErrorBody, wait: float 
             f"{name} rejects this User-Agent (403{details.known}): check {names.user_agent}"
         )
     if _QUOTA.search(details.text):
-        return exceptions.LLMQuotaError(f"{name}: quota or balance is used up (403{details.known})", retry_after_s=wait)
+        return exceptions.LLMQuotaError(
+            f"{name}: quota or balance is used up (403{details.known}): top it up, or wait", retry_after_s=wait
+        )
     remedy = ", ".join(filter(None, (names.key, names.model, names.user_agent)))
     return exceptions.LLMConfigError(f"{name} forbids the request (403{details.known}): check {remedy}")
 
@@ -221,7 +227,9 @@ def _explain_bad_request(connection: LLMConnection, status: int, details: _Error
         )
     if _BAD_KEY.search(details.text):
         return exceptions.LLMConfigError(f"{name} refuses the key ({status}{details.known}): check {names.key}")
-    return exceptions.LLMProviderException(f"{name} does not accept the request ({status}{details.known})")
+    return exceptions.LLMProviderException(
+        f"{name} does not accept the request ({status}{details.known}): check {names.model}, or use another model"
+    )
 
 
 def _make_too_long_error(connection: LLMConnection) -> exceptions.LLMRequestError:

@@ -117,7 +117,10 @@ class Suspensions:
             f"{failure.engine}: {failure.reason}" for failure in failed
         )  # a second search meets the same engines
         engines = ", ".join(list(failures)[:MAX_ENGINES_IN_ERROR])
-        message = f"SearXNG has no available engine ({engines}): try later, or name others in SEARXNG_ENGINES_WEB"
+        message = (
+            f"SearXNG has no available engine ({engines}): try later, or name other engines, as in SEARXNG_ENGINES_WEB, "
+            "SEARXNG_ENGINES_NEWS and SEARXNG_ENGINES_ACADEMIC"
+        )
         if {failure.reason for failure in failed} <= {NOT_REACHABLE, TIMEOUT}:
             message = (
                 f"SearXNG reaches none of its engines ({engines}): check that instance's connection to the internet "

@@ -147,7 +147,9 @@ async def check_schema(connection: Connection) -> None:
     try:
         version = await read_schema_version(connection)
     except Error as error:
-        raise DatabaseError(f"PostgreSQL does not show the tables ({read_reason(error)}): see DATABASE_URL") from error
+        raise DatabaseError(
+            f"PostgreSQL does not show the tables ({read_reason(error)}): check DATABASE_URL"
+        ) from error
     if version == 0:
         raise DatabaseError(f"the database of DATABASE_URL has no tables of llm-platform: run `{COMMAND}`")
     if version < LATEST:

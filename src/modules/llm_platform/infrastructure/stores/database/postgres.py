@@ -35,7 +35,9 @@ RETRY_S: Final = 1.0  # The pause between attempts to connect to a database that
 MAX_REASON_CHARS: Final = 200
 ROLLED_BACK: Final = "40"  # The class of SQLSTATE for a deadlock, or a conflict with another transaction.
 CLOSING: Final = ("08", "57P")  # The SQLSTATE classes of a closing connection, and of a server that stops.
-NO_CONNECTION: Final = f"PostgreSQL did not answer within {POSTGRES_CONNECT_TIMEOUT_S:g} s: see DATABASE_URL"
+NO_CONNECTION: Final = (
+    f"PostgreSQL did not answer within {POSTGRES_CONNECT_TIMEOUT_S:g} s: check that it runs, and DATABASE_URL"
+)
 BUSY: Final = f"PostgreSQL is busy: none of {POOL_SIZE} connections was free within {POSTGRES_CONNECT_TIMEOUT_S:g} s"
 CLOSED: Final = "the connections to PostgreSQL are closed"
 # A host in a message. After a mistake in DATABASE_URL, it has a part of the password.
@@ -166,7 +168,9 @@ class Database:
             raise DatabaseError(BUSY) from error
         except TimeoutError as error:
             self._check_soon(pool)
-            raise DatabaseError(f"PostgreSQL did not answer within {timeout_s:g} s: see DATABASE_URL") from error
+            raise DatabaseError(
+                f"PostgreSQL did not answer within {timeout_s:g} s: try again, or check DATABASE_URL"
+            ) from error
         except (_ConnectionLostError, NewerTablesError):
             await self._discard(pool)
             raise
@@ -342,7 +346,7 @@ def make_connection_options() -> dict[str, Any]:
 
 def describe_unreachable(error: Exception) -> str:
     """Return the message for a database that cannot be reached or refuses the login."""
-    return f"PostgreSQL cannot be used ({read_reason(error)}): see DATABASE_URL"
+    return f"PostgreSQL cannot be used ({read_reason(error)}): check DATABASE_URL"
 
 
 def describe_refusal(error: Exception) -> str:

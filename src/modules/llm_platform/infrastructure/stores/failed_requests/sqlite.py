@@ -47,7 +47,7 @@ class SqliteFailedRequestStore(SqlFailedRequestStore):
         try:
             return await asyncio.to_thread(partial(self._run, make))
         except (sqlite3.Error, OSError) as error:
-            message = f"the file of failed requests cannot be used ({error}): see LLM_PLATFORM_DATA_DIR"
+            message = f"the file of failed requests cannot be used ({error}): check LLM_PLATFORM_DATA_DIR"
             raise OutcomeStoreError(message) from error
 
     def _run(self, make: Callable[[], Operation[Result]]) -> Result:

@@ -441,4 +441,6 @@ def _write_message(error: Exception) -> str:
             "the file of outcomes is damaged: move it away (outcomes.sqlite3 in LLM_PLATFORM_DATA_DIR), and start again"
         )
     why = error.strerror if isinstance(error, OSError) else str(error)
-    return f"the file of outcomes cannot be used ({why}): see LLM_PLATFORM_DATA_DIR; nothing is answered until it can"
+    return (
+        f"the file of outcomes cannot be used ({why}): check LLM_PLATFORM_DATA_DIR; no request is answered until it can"
+    )

@@ -99,7 +99,7 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            message = f"{self._file.name} in the data folder cannot be used ({why}): see LLM_PLATFORM_DATA_DIR"
+            message = f"{self._file.name} in the data folder cannot be used ({why}): check LLM_PLATFORM_DATA_DIR"
             raise StoreUnavailableError(message) from error
 
     def _run(self, make: Callable[[], Operation[Result]], *, is_read: bool = False) -> Result:

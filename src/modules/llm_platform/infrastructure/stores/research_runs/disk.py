@@ -244,7 +244,7 @@ async def _run_in_thread(work: Callable[Args, Result], *args: Args.args, **kwarg
 
 def _make_unusable_error(error: OSError) -> StoreError:
     reason = error.strerror or type(error).__name__
-    return StoreError(f"the store's folder cannot be used ({reason}): see LLM_PLATFORM_DATA_DIR")
+    return StoreError(f"the folder of the research store cannot be used ({reason}): check LLM_PLATFORM_DATA_DIR")
 
 
 _OFF: Final = "the store is off: set STORE_TTL_DAYS to more than 0"

@@ -59,7 +59,7 @@ class SqliteWatchStore(SqlWatchStore, IHealthProbe):
             return await asyncio.to_thread(partial(self._run, make, is_read=is_read))
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            message = f"{self._file.name} in the data folder cannot be used ({why}): see LLM_PLATFORM_DATA_DIR"
+            message = f"{self._file.name} in the data folder cannot be used ({why}): check LLM_PLATFORM_DATA_DIR"
             raise StoreUnavailableError(message) from error
 
     def _run(self, make: Callable[[], Operation[Result]], *, is_read: bool) -> Result:

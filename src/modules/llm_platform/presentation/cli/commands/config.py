@@ -59,7 +59,7 @@ def list_setting_values(settings: Settings, arguments: Mapping[str, Any]) -> Ite
 def list_setting_warnings(settings: Settings) -> list[str]:
     """Return likely mistakes: unknown variables, secrets too short to be redacted, API keys that can be guessed."""
     too_short = [
-        f"{name} is shorter than {SECRET_MIN_CHARS} characters: it is not removed from answers and logs"
+        f"{name} is shorter than {SECRET_MIN_CHARS} characters, so it is not removed from answers and logs: use a longer one"
         for name in Settings.model_fields
         for secret in _find_secrets(getattr(settings, name))
         if 0 < len(secret.get_secret_value()) < SECRET_MIN_CHARS

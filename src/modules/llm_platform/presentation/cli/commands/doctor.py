@@ -50,7 +50,12 @@ def doctor(
     offline: options.Offline = False,
     as_json: options.PlainJson = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Include the checks that cost a little: one search, one short answer.")
+        bool,
+        typer.Option(
+            "--yes",
+            help="Include the checks that cost a little: a search of each provider and kind of source, a short answer of "
+            "each model.",
+        ),
     ] = False,
     judge: Annotated[
         bool, typer.Option("--judge", help="Measure the language model as judge of citations: two long calls.")

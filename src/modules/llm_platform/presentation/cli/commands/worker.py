@@ -48,7 +48,8 @@ UNREACHABLE: Final = (
 )
 NO_TOPIC: Final = "the topic of these requests does not exist: create it, see `llm-platform worker --check`"
 NOT_AUTHORIZED: Final = (
-    "the user at the brokers is not authorized: grant it the right to write requests and to read outcomes"
+    "the brokers do not authorize this user: grant it the missing right. A sender needs the right to write requests and to read "
+    "outcomes; `llm-platform worker --check` names the rights of a worker"
 )
 REMEDIES: Final[Mapping[str, str]] = {  # The keys are the names of librdkafka's errors.
     "_TRANSPORT": UNREACHABLE,
@@ -158,7 +159,11 @@ def kafka_errors() -> Iterator[None]:
     except KafkaException as error:
         reason = error.args[0]
         remedy = REMEDIES.get(reason.name())
-        text = f"{remedy} ({reason.name()})" if remedy else f"Kafka's client failed ({reason.name()}): {reason.str()}"
+        text = (
+            f"{remedy} ({reason.name()})"
+            if remedy
+            else f"Kafka's client failed ({reason.name()}: {reason.str()}); see `llm-platform worker --check`"
+        )
         raise CommandError(text) from error
 
 

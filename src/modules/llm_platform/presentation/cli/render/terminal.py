@@ -53,7 +53,7 @@ MARKS: Final[Mapping[SentenceVerdict, tuple[str, Style]]] = {
 }
 
 _LINE_BREAK = re.compile(r"[\r\n\t]")
-_ERROR_CODE = re.compile(r"^[a-z]+(?:_[a-z]+)+: ")
+_ERROR_CODE = re.compile(r"^[a-z]+(?:_[a-z]+)*: ")
 _MARKERS = re.compile(r"(?:[^\w\s\[]{0,4}(?:[ \t,;]*\[\d{1,9}\])+)?")  # The punctuation before markers is included.
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _MARKUP = re.compile(r"[&\\`*_\[<~]")

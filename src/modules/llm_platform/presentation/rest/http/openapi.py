@@ -17,8 +17,8 @@ from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE
 ITEM_SCHEMA = "x-itemSchema"  # schema of a stream: OpenAPI 3.2 has it as itemSchema, and few generators read 3.2
 REFERENCE = "#/components/schemas/{model}"
 BODY_NOTE = (
-    "A JSON object of at most 1 MiB. The media type `application/x-www-form-urlencoded`, which `curl -d` sends, is accepted "
-    "for it too."
+    "A JSON object of at most 1 MiB, of at most 8 MiB for a conversation (`/v1/chat/completions`, `/v1/responses`, "
+    "`/anthropic/v1/messages`). The media type `application/x-www-form-urlencoded`, which `curl -d` sends, is accepted too."
 )
 ERRORS = (Problem, ValidationProblem)
 # The request bodies and the events of all routes, by name: the document refers to them.

@@ -96,7 +96,7 @@ IGNORED_BY_RESEARCH: Final = (
     "temperature",
     *sorted(EXTRA_FIELDS - {"response_format", "n"}),
 )
-ONLY_LLM: Final = "only a language model has it: a research model writes one answer, unsteered by it. Leave it out"
+ONLY_LLM: Final = "is not supported by a research model: leave it out, or send the model of a language model"
 REFUSED_BY_RESEARCH: Final = dict.fromkeys(("logprobs", "logit_bias"), ONLY_LLM)
 REFUSED: Final = {
     "functions": "functions are not supported: send tools",
@@ -472,7 +472,7 @@ async def embed(request: Request) -> Response:
     body = await read_body(request, OpenaiEmbeddingRequest)
     embeddings = get_services(request).embeddings
     if embeddings.name and body.model != embeddings.name:
-        raise models.ModelNotFoundError(f"The model of embeddings is {embeddings.name}.")
+        raise models.ModelNotFoundError(f"There is no such embedding model: send model {embeddings.name}.")
     texts = (body.input,) if isinstance(body.input, str) else body.input
     sizes = [count_tokens(text) for text in texts]
     for position, size in enumerate(sizes):
