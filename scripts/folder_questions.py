@@ -8,6 +8,7 @@
     python scripts/folder_questions.py --folder long2       80 questions about fourteen files of two or three pages each
     python scripts/folder_questions.py --folder days2       45 questions that state a day or a month
     python scripts/folder_questions.py --folder prose3      50 questions about ten files of prose: a diary, letters, rules
+    python scripts/folder_questions.py --folder mixed4      90 questions about fourteen files, a third of them in other words
     python scripts/folder_questions.py --folder mixed1      60 questions about eleven files: letters, lists, rules, a rota
     python scripts/folder_questions.py --depth deep         the same for deep answers
     python scripts/folder_questions.py --show words         and each answer that is not right
@@ -21,6 +22,7 @@
   The rules of decision 113 were written with the first set. The answers to the second one were read, those to the third one not.
 - `mixed1`, `mixed2`, `mixed3`: half of the questions are in other words than the files, and a sixth has no answer. Their answers
   were not read. The models of decisions 114 and 115 were measured with them; `mixed3` was first asked with decision 115.
+- `mixed4`: a third of the questions are in other words. Its answers were read after it had been asked once.
 - `tables`: the rules for named rows had been written when these were first asked; what came later has seen them.
 - `rows`: two sets (`set`). The rules for described rows were written with the first one. The second one was asked once; a few
   words were added to their lists after that.
@@ -61,7 +63,20 @@ from shared.config import Settings  # noqa: E402
 
 LETTER = r"[^\W\u2e80-\ud7af]"  # of a script with spaces between words
 FOLDERS = ROOT / "tests" / "quality"
-OF_TEXTS = ("folder", "plain", "long1", "long2", "long3", "prose1", "prose2", "prose3", "mixed1", "mixed2", "mixed3")
+OF_TEXTS = (
+    "folder",
+    "plain",
+    "long1",
+    "long2",
+    "long3",
+    "prose1",
+    "prose2",
+    "prose3",
+    "mixed1",
+    "mixed2",
+    "mixed3",
+    "mixed4",
+)
 OF_ROWS = ("days1", "days2", "tables", "rows", "limits")
 NAMES = (*OF_TEXTS, *OF_ROWS)
 ALONE = {"limits"}

@@ -1,6 +1,7 @@
 """Make what the answer model learns from: questions, each with the sentences that the product would read beside it.
 
     python -m scripts.support_model.answer_groups OUT.jsonl.gz OPEN --written PASSAGES=QUESTIONS… [--held-out | --whole]
+    python -m scripts.support_model.answer_groups OUT.jsonl.gz OPEN --squad train-v1.1.json --whole
 
 The sentences come from the passage of the question and fourteen others, those of its `folder` first. The twelve nearest to the
 question are written, nearest first, and all that answer it. A third of CLAPNQ's open half and a sixth of the written passages
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from scripts.support_model.questions import HELD_OF_CLAPNQ, HELD_OF_WRITTEN, is_held_out, plain
+from scripts.support_model.squad import read_squad
 from scripts.support_model.texts import read_open_half
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -147,6 +149,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("open_half", type=Path)
     parser.add_argument("--written", nargs="*", default=[], help="PASSAGES=QUESTIONS, each a file of JSON lines")
+    parser.add_argument("--squad", type=Path, help="train-v1.1.json of SQuAD")
     parts = parser.add_mutually_exclusive_group()
     parts.add_argument("--held-out", dest="part", action="store_const", const="held-out", default="training")
     parts.add_argument("--whole", dest="part", action="store_const", const="whole")
@@ -155,6 +158,10 @@ def main() -> None:
     for pair in a.written:
         passages, questions = map(Path, pair.split("="))
         asked += read_written(passages, questions, a.part)
+    if a.squad:
+        asked += [
+            Asked("squad", one.text, one.paragraphs, [one.answer] if one.answer else []) for one in read_squad(a.squad)
+        ]
     with gzip.open(a.out, "wt", encoding="utf-8") as out:
         for one in asked:
             if (group := make_group(one)) is not None:

@@ -1,7 +1,9 @@
 """Choose what the first head of the English model learns from: claims with the passages that the product would read beside them.
 
 Usage, in the environment of the product: `python -m scripts.support_model.claim_pairs OUT.jsonl.gz POOL.jsonl.gz --written
-PASSAGES.jsonl…`
+PASSAGES.jsonl… [--squad CLAIMS.jsonl]`
+
+CLAIMS is what `squad_claims` wrote.
 
 POOL is what `pool` wrote. The claims of `light`, which change a word or two of their passage, are a set of their own. A sixth of
 the passages of `home` and `work` is left out, as `answer_groups` leaves them out.
@@ -70,6 +72,12 @@ def read_written(paths: Sequence[Path], drawn: random.Random) -> Iterator[Pair]:
                         yield placed | {"claim": changed, "label": "unsupported", "set": f"{name}-edited"}
 
 
+def read_squad_claims(path: Path) -> Iterator[Pair]:
+    for row in read_passages([path], is_held=False):
+        for told in row["claims"]:
+            yield place_claim(told["claim"], row, told["label"]) | {"set": "squad"}
+
+
 def draw_others(pool: Path, held: Sequence[dict[str, Any]], drawn: random.Random) -> Iterator[Pair]:
     """Yield a part of each other set of POOL, without what is about a passage that is held out."""
     sources = {row["source"] for row in held}
@@ -88,10 +96,13 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("pool", type=Path)
     parser.add_argument("--written", type=Path, nargs="+", required=True)
+    parser.add_argument("--squad", type=Path)
     a = parser.parse_args()
     drawn = random.Random(7)
     made = list(read_written(a.written, drawn))
     made += draw_others(a.pool, list(read_passages(a.written, is_held=True)), drawn)
+    if a.squad is not None:
+        made += read_squad_claims(a.squad)
     drawn.shuffle(made)
     write_pairs(a.out, made)
 

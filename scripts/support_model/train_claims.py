@@ -38,8 +38,9 @@ TIMES: Final = {
     "light": 5.0, "light-edited": 1.5, "near-copy": 1.0, "written": 3.0, "written-edited": 0.8, "attributionbench": 3.0,
     "lfqa": 3.0, "wice": 4.0, "factcheck-gpt": 2.0, "fool-me-twice": 4.0, "summedits": 5.0, "summedits-edited": 1.5,
     "summedits-sentences": 2.0, "own": 2.0, "breaking-nli": 0.5, "med": 0.6, "packages": 0.5, "manuals": 0.5, "verses": 0.4,
-    "unrelated": 0.6,
+    "unrelated": 0.6, "squad": 2.0,
 }  # fmt: skip
+LESS_CERTAIN: Final = {"squad": 0.06}  # smoothing of labels that a program gave to sentences that it made
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Claim:
 
 
 def compute_wanted(row: dict[str, Any]) -> float:
-    label = float(row["label"] == "supported") * (1 - 2 * SMOOTHING) + SMOOTHING
+    smoothing = LESS_CERTAIN.get(row["set"], SMOOTHING)
+    label = float(row["label"] == "supported") * (1 - 2 * smoothing) + smoothing
     if "said" not in row:
         return label
     said = float(1 / (1 + np.exp(-row["said"])))
