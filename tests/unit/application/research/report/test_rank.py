@@ -174,6 +174,19 @@ async def test_keyword_score_uses_queries_in_other_languages() -> None:
     assert made.scores[1].value == 0
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_results_without_a_score_in_time_are_scored_by_their_queries_too(times: int) -> None:
+    """Also where two sub-questions found the page."""
+    questions = ["Кто делает паруса?", "Кто платит за паруса?"]
+    state = SearchState(questions=questions)
+    page = WebSearchResultItem(title="Solar sails 101", url="https://sails.example", snippet="A thin mirror.")
+    for sub_question in questions[:times]:
+        state.add_results([page], sub_question, "solar sails")
+    assert state.score_remaining("Как летит солнечный парус?", "ru") == 1
+    (ranked,) = state.list_ranked("Как летит солнечный парус?", "ru")
+    assert 0 < ranked.score.value <= 5
+
+
 @pytest.mark.parametrize("by", ["keywords", "model"])
 @pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
 def test_the_ranking_does_not_depend_on_which_search_answered_first(order: tuple[int, ...], by: ScoredBy) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from modules.llm_platform.application.research.events import Ranked, RankedResult
@@ -76,6 +76,12 @@ class _Entry:
     queries: tuple[str, ...] = ()
 
 
+class _Asked(NamedTuple):
+    question: str
+    sub_question: str
+    language: str
+
+
 async def rank_results(
     candidates: Sequence[Candidate], question: str, sub_question: str, llm: ILLMProvider | None
 ) -> Ranking:
@@ -129,19 +135,21 @@ def _rank_by_keywords(
 
 
 def _score_by_keywords(entries: Sequence[_Entry], question: str, sub_question: str) -> tuple[Score, ...]:
-    """Score by the words of the question. A page that has too few of them may be in another language, so it is also scored by
-    the words of the queries that found it.
+    asked = _Asked(question, sub_question, choose_language(question))
+    return tuple(
+        Score(value=_score_text(entry.title, entry.text, entry.queries, asked), by="keywords") for entry in entries
+    )
+
+
+def _score_text(title: str, text: str, queries: Sequence[str], asked: _Asked) -> float:
+    """Score a text by the words of the question. A text that has too few of them may be in another language, so it is also
+    scored by the words of the queries that found it.
     """
-    language = choose_language(question)
-    scores: list[Score] = []
-    for entry in entries:
-        title, text = entry.title, entry.text
-        value = score_by_keywords(question, sub_question, title, text, language)
-        if value < MIN_USABLE_SCORE and entry.queries:
-            found = max(score_by_keywords(query, query, title, text, language) for query in entry.queries[:MAX_QUERIES])
-            value = max(value, round(QUERY_MATCH_SHARE * found, 1))
-        scores.append(Score(value=value, by="keywords"))
-    return tuple(scores)
+    value = score_by_keywords(asked.question, asked.sub_question, title, text, asked.language)
+    if value >= MIN_USABLE_SCORE or not queries:
+        return value
+    found = max(score_by_keywords(query, query, title, text, asked.language) for query in queries[:MAX_QUERIES])
+    return max(value, round(QUERY_MATCH_SHARE * found, 1))
 
 
 def _make_request(entries: Sequence[_Entry], question: str, sub_question: str, max_chars: int) -> LLMRequest:
@@ -179,6 +187,7 @@ class _Hit:
 
     position: int
     item: WebSearchResultItem
+    query: str
 
 
 @dataclass(slots=True)
@@ -208,7 +217,7 @@ class SearchState:
             address = canonical_url(item.url)
             hits = self.hits.setdefault(address, {})
             if sub_question not in hits or position < hits[sub_question].position:
-                hits[sub_question] = _Hit(position, item)
+                hits[sub_question] = _Hit(position, item, query)
             known = self.candidates.get(address)
             if known is None:
                 self.candidates[address] = Candidate(item=item, question=sub_question, queries=(query,))
@@ -242,8 +251,8 @@ class SearchState:
         if score.by == "keywords" and len(hits) > 1:
             # An index of documents gives each question the excerpt that fits it, so each is scored with its own.
             values = {
-                sub_question: score_by_keywords(question, sub_question, hit.item.title, hit.item.text, language)
-                for sub_question, hit in hits
+                asked: _score_text(one.item.title, one.item.text, (one.query,), _Asked(question, asked, language))
+                for asked, one in hits
             }
             best, hit = max(hits, key=lambda found: values[found[0]])
             score = score.model_copy(update={"value": values[best]})
@@ -255,8 +264,8 @@ class SearchState:
         rest = [address for address in self.candidates if address not in self.scores]
         for address in rest:
             candidate = self.candidates[address]
-            item = candidate.item
-            value = score_by_keywords(question, candidate.question, item.title, item.text, language)
+            item, asked = candidate.item, _Asked(question, candidate.question, language)
+            value = _score_text(item.title, item.text, candidate.queries, asked)
             self.scores[address] = Score(value=value, by="keywords")
         return len(rest)
 
