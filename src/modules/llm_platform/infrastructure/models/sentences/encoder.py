@@ -17,7 +17,7 @@ from modules.llm_platform.infrastructure.models.sentences.vectors import Sentenc
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.models.sentences.vectors import Vector
 
-MAX_SENTENCE_CHARS: Final = 600  # the rest of a longer text is not read
+MAX_ENCODED_CHARS: Final = 600  # the rest of a longer text is not read
 REMEMBERED_SENTENCES: Final = 8192  # 17 MB
 BATCH_SENTENCES: Final = 16  # encoded at once, so that the next caller waits for 0.2 seconds at most
 
@@ -49,7 +49,7 @@ class PackagedSentenceEncoder(ISentenceEncoder):
             batch = new[first : first + BATCH_SENTENCES]
             encoded = await loop.run_in_executor(self._thread, _encode_sentences, load, batch)
             found |= zip(batch, encoded, strict=True)
-        self._known.update({(is_english, text): found[text] for text in new})
+            self._known.update({(is_english, text): found[text] for text in batch})  # also kept if the caller gives up
         return [float(asked @ found[text]) if text else 0.0 for text in texts]
 
     async def aclose(self) -> None:
@@ -66,5 +66,5 @@ def _encode_sentences(load: Callable[[], SentenceVectors], texts: Sequence[str])
 
 def _clean(text: str) -> str:
     """Return the beginning of a text, or an empty string if it has no letter or digit. Lone surrogates are replaced."""
-    kept = text[:MAX_SENTENCE_CHARS].encode("utf-8", "replace").decode("utf-8")
+    kept = text[:MAX_ENCODED_CHARS].encode("utf-8", "replace").decode("utf-8")
     return kept if any(map(str.isalnum, kept)) else ""
