@@ -110,9 +110,7 @@ async def test_plans_and_queries(case: Case) -> None:
         task = SubQuestionTask(question, "en", ReportOptions().sub_questions)
         found = (await plan_sub_questions(task, llm, emit=told.append)).questions
     else:
-        found = (
-            await plan_search_queries(QueryTask(question, question, ("ru", "en"), MAX_QUESTIONS), llm, emit=told.append)
-        ).queries
+        found = (await plan_search_queries(QueryTask(question, question, ("ru", "en")), llm, emit=told.append)).queries
     assert tuple(told) == found
     expect = case["expect"]
     if "items" in expect:

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.citations.compare.model_verdicts import (
     list_claims,
 )
 from modules.llm_platform.domain.citations.forms.citation_forms import TooManyCitationsError, read_citations
-from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
+from modules.llm_platform.domain.citations.marker_completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize

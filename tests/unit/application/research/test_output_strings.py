@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from modules.llm_platform.application.research.output_strings import OutputStrings
-from modules.llm_platform.domain.citations.compare.meaning import UndecidedClaim
+from modules.llm_platform.domain.citations.compare.undecided_claims import UndecidedClaim
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef

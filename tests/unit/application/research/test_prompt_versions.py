@@ -93,8 +93,8 @@ async def _sub_questions() -> list[Messages]:
 
 async def _queries() -> list[Messages]:
     llm = FakeLLM()
-    for languages, per_language in ((("en",), 1), (("ru", "en"), 2)):
-        task = queries.QueryTask(QUESTION, DIRECTION, languages, per_language)
+    for languages in (("en",), ("ru", "en")):
+        task = queries.QueryTask(QUESTION, DIRECTION, languages)
         await queries.plan_search_queries(task, llm, emit=lambda _: None)
     return [request.messages for request in llm.requests]
 

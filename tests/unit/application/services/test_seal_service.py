@@ -31,7 +31,7 @@ from modules.llm_platform.application.services import seal_service
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.alignment import MAX_TEXT_CHARS
 from modules.llm_platform.domain.citations.compare.model_verdicts import apply_model_verdict
-from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
+from modules.llm_platform.domain.citations.marker_completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import TextSpan
 from modules.llm_platform.domain.dtos.degraded import Degraded

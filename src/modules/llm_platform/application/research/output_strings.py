@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from modules.llm_platform.application.research.check.thread_support import ReadSupport, settle_undecided
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
+from modules.llm_platform.domain.citations.marker_completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.source_dtos import Source

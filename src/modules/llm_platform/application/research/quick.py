@@ -21,10 +21,10 @@ from modules.llm_platform.application.research.find.search import (
     SearchResults,
     fuse_results,
     list_raw_results,
+    make_results_of_pages,
     number_sources,
     run_searches,
     search_further,
-    wrap_linked_results,
 )
 from modules.llm_platform.application.research.quick_estimate import estimate_quick
 from modules.llm_platform.application.research.quick_tools import QuickTools
@@ -162,7 +162,7 @@ class QuickResearch:
         found, is_refused = await search_further(run, queries, tools.search, tools.options.results_per_search)
         reads.allow(rounds.limits.pages)
         links = rounds.choose_links((read.page for read in reads.get_pages().values()), found.addresses)
-        return found + wrap_linked_results(await reads.follow(links, rounds.admits)), is_refused
+        return found + make_results_of_pages(await reads.follow(links, rounds.admits)), is_refused
 
     def _choose_question(self, run: Run) -> str:
         """Return the question that the writer answers: for a model, the standalone question.

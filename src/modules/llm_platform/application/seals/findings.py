@@ -6,7 +6,7 @@ from functools import cached_property
 
 from modules.llm_platform.application.seals.trailing_markers import Place, TrailingMarkers, find_added_markers
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
-from modules.llm_platform.domain.citations.compare.meaning import UndecidedClaim
+from modules.llm_platform.domain.citations.compare.undecided_claims import UndecidedClaim
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.citations.compare.model_verdicts import apply_m
 from modules.llm_platform.domain.citations.compare.verdicts import POSSIBLE_SUPPORT
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError, run_stoppable
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
-from modules.llm_platform.domain.dtos.citation_dtos import Citation, ModelVerdict, Verdict
+from modules.llm_platform.domain.dtos.citation_dtos import SUPPORTING_VERDICTS, Citation, ModelVerdict, Verdict
 from modules.llm_platform.domain.dtos.sealed_dtos import OpenedSeal, Outcome, RederivedCitation, RederivedSentence
 from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.domain.ports.support_model import ISupportModel
@@ -181,7 +181,7 @@ class _CitedSentences:
                 for passage in undecided.passages
             ]
             with_quote, highest = next((one for one in shown if one[0].quote == was.quote), shown[0])
-            words = with_quote if was.verdict in ("supported", "partial") else words
+            words = with_quote if was.verdict in SUPPORTING_VERDICTS else words
         if failed := _compare_words(was, words):
             return failed
         if undecided is None:

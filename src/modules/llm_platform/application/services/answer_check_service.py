@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.verification.given_material import link_named_addresses
 from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
-from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.citation_dtos import SUPPORTING_VERDICTS, Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.verification_dtos import (
     MAX_VERIFIED_CHARS,
@@ -164,7 +164,7 @@ def count_evidence(sentences: Sequence[VerifiedSentence], *, is_late: bool = Fal
     """Count sentences by their verdicts. If time ran out, sentences that were not reached count too, even questions."""
     counts: dict[str, int] = dict.fromkeys(EvidenceCounts._fields, 0)
     for sentence in sentences:
-        if sentence.verdict in ("supported", "partial"):
+        if sentence.verdict in SUPPORTING_VERDICTS:
             counts["supported"] += 1
         elif sentence.finding is not None:
             counts[sentence.finding] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Final
@@ -62,14 +62,12 @@ class VerificationService:
         judge: ICitationJudge | None = None,
         options: VerificationOptions | None = None,
         stored_sources: ICache[StoredSources] | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         read_text: ReadCitations | None = None,
         support_model: ISupportModel | None = None,
     ) -> None:
         options, read_text = options or VerificationOptions(), read_text or _read_in_thread
         self._tools = VerificationTools(reader, search, judge, options, read_text, support_model)
         self._stored_sources = stored_sources
-        self._now = now
 
     async def verify(
         self,
@@ -158,7 +156,7 @@ class VerificationService:
             changed=changed,
             no_longer_hold=len(lost),
             answered_at=answered_at,
-            verified_at=self._now(),
+            verified_at=datetime.now(UTC),
         )
 
     def stream(

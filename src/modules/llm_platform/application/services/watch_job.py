@@ -6,7 +6,7 @@ The `output` of its answer is the reading: the facts of its ledger, and the text
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -62,12 +62,10 @@ class WatchRunner:
         research: ResearchService,
         fresh_reader: IPageReader,
         cached_reader: IPageReader,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._research = research
         self._fresh_reader = fresh_reader
         self._cached_reader = cached_reader
-        self._now = now
 
     async def stream(self, job: ClaimedJob, store_sources: StoreSources) -> AsyncGenerator[ResearchEvent, None]:
         """Yield the events of the research run, whose searches are fresh. It must have a task of its own.
@@ -113,7 +111,7 @@ class WatchRunner:
             unread = [url for url in dict.fromkeys(fact.url for fact in facts) if canonical_url(url) not in known]
             read += await _read_pages(self._cached_reader, unread[:MAX_READ_AGAIN])
         reading = WatchReading(
-            at=self._now(), language=language, facts=facts, sources=tuple(_list_texts(sources, facts, read.pages))
+            at=datetime.now(UTC), language=language, facts=facts, sources=tuple(_list_texts(sources, facts, read.pages))
         )
         reading = await asyncio.to_thread(_drop_unfounded_facts, reading)
         sent_to = merge_sent((*read.sent_to, *response.metadata.sent_to))

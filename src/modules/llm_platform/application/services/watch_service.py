@@ -60,14 +60,12 @@ class WatchService:
         store: IWatchStore | None,
         notices: WatchNotices | None,
         worker: WatchWorker | None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._research = research
         self._jobs = jobs
         self._store = store
         self._notices = notices
         self._worker = worker
-        self._now = now
 
     @property
     def is_available(self) -> bool:
@@ -174,7 +172,7 @@ class WatchService:
         """Make a watch due now, and resume a paused one. Raises WatchNotFoundError and WatchLimitError."""
         store = self._find_store(watch_id)
         runs = await store.runs(owner, watch_id, MAX_RUNS_A_DAY)
-        if len(runs) == MAX_RUNS_A_DAY and runs[-1].at > self._now() - DAY:
+        if len(runs) == MAX_RUNS_A_DAY and runs[-1].at > datetime.now(UTC) - DAY:
             raise WatchLimitError(TOO_OFTEN)
         _require_found(await store.run_now(owner, watch_id))
         self._wake()
@@ -227,7 +225,7 @@ class WatchService:
         before: str | None = None
         while True:
             page = await self.list(owner=owner, limit=MAX_LISTED, before=before)
-            now = self._now().timestamp()
+            now = datetime.now(UTC).timestamp()
             due += [
                 one
                 for one in page.watches

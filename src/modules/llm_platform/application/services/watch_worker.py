@@ -116,10 +116,9 @@ def build_request(watch: dtos.ClaimedWatch, pages: dtos.WatchedPages) -> Researc
 class WatchWorker:
     """Works on due watches and notices, from `start` until `aclose`."""
 
-    def __init__(self, tools: WatchTools, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, tools: WatchTools) -> None:
         self._tools = tools
         self._store, self._metrics = tools.store, tools.metrics
-        self._now = now
         self._due = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._busy_until = 0.0  # event loop time until which the shorter poll interval applies
@@ -254,7 +253,7 @@ class WatchWorker:
         elif job is None:
             await self._ask(watch)
         elif job.finished_at is None:
-            waited_s = (self._now() - job.created_at).total_seconds()
+            waited_s = (datetime.now(UTC) - job.created_at).total_seconds()
             await self._look_again(watch, min(LAST_LOOK_S, max(FIRST_LOOK_S, waited_s / 4)))
         else:
             await self._finish(watch, job)
@@ -327,7 +326,7 @@ class WatchWorker:
         run = dtos.WatchRun(
             number=watch.run,
             job_id=job.id,
-            at=self._now(),
+            at=datetime.now(UTC),
             status="done",
             cost_usd=cost_usd,
             facts=now.facts[:MAX_FACTS],
@@ -338,7 +337,9 @@ class WatchWorker:
     async def _end(self, watch: dtos.ClaimedWatch, problem: str) -> None:
         """Store a run that failed. The reading that the next run is compared with stays."""
         following = plan_next_run(watch, "failed", 0.0)
-        run = dtos.WatchRun(number=watch.run, job_id=watch.job_id, at=self._now(), status="failed", problem=problem)
+        run = dtos.WatchRun(
+            number=watch.run, job_id=watch.job_id, at=datetime.now(UTC), status="failed", problem=problem
+        )
         try:
             await self._store.finish(watch, run, (), None, following, self._list_notices(watch, (), following))
         except WatchLeaseLostError:

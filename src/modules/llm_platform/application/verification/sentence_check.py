@@ -16,7 +16,7 @@ from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.forms.cited_text import CitedText
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError
-from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan, Verdict
+from modules.llm_platform.domain.dtos.citation_dtos import SUPPORTING_VERDICTS, Citation, TextSpan, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 from modules.llm_platform.domain.exceptions import VerificationError
@@ -237,7 +237,7 @@ class SentenceCheck:
 
 def _is_relevant(citation: Citation, *, may_contradict: bool) -> bool:
     """Return whether a source that was searched for says something about the statement."""
-    return citation.verdict in ("supported", "partial") or (may_contradict and citation.finding == "contradicts")
+    return citation.verdict in SUPPORTING_VERDICTS or (may_contradict and citation.finding == "contradicts")
 
 
 def _divide_into_parts(answer: AnswerText) -> list[TextPart]:

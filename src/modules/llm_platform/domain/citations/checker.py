@@ -9,7 +9,7 @@
    opened in 1980". The judgement becomes a `Citation` with a verdict and a quote.
 5. Statements without a marker are listed as uncited. `find_source` and `find_closest` look for their sources.
 
-Between two checks, a support model may decide the claims that the word comparison leaves undecided (`compare.meaning`).
+Between two checks, a support model may decide the claims that the word comparison leaves undecided (`compare.undecided_claims`).
 """
 
 import html
@@ -20,8 +20,13 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare_source
-from modules.llm_platform.domain.citations.compare.meaning import CheckKey, UndecidedClaim, UndecidedClaims, decide
 from modules.llm_platform.domain.citations.compare.mismatches import locate_difference
+from modules.llm_platform.domain.citations.compare.undecided_claims import (
+    CheckKey,
+    UndecidedClaim,
+    UndecidedClaims,
+    decide,
+)
 from modules.llm_platform.domain.citations.compare.verdicts import (
     POSSIBLE_SUPPORT,
     Judgement,
@@ -178,8 +183,8 @@ class CitationChecker:
     def _assign_trailing_markers(self, text: AnswerText) -> Iterable[tuple[int, int]]:
         """Yield pairs of sentence position and source for markers that follow several sentences.
 
-        Such a marker cites each of these sentences that has no marker of its own and is supported by the source. If there is
-        none and the marker is on a line of its own, it cites the last sentence.
+        Such a marker cites each of these sentences that already cites the source, and each that cites nothing and is supported
+        by the source. If there is none and the marker is on a line of its own, it cites the last sentence.
         """
         for markers in text.trailing:
             for number in filter(self._sources.__contains__, markers.numbers):

@@ -1,6 +1,6 @@
 """The citations of an answer and their verdicts."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, Field, computed_field
 
@@ -11,6 +11,7 @@ from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.source_dtos import TextKind
 
 Verdict = Literal["supported", "partial", "unsupported", "unchecked"]
+SUPPORTING_VERDICTS: Final = ("supported", "partial")  # the quote bears the sentence out, in full or in part
 ModelVerdict = Literal["supported", "partial", "unsupported"]
 CheckedBy = Literal["words", "encoder", "model"]
 CitedBy = Literal["model", "platform"]

@@ -11,6 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.domain.dtos.citation_dtos import (
+    SUPPORTING_VERDICTS,
     Citation,
     Difference,
     Finding,
@@ -214,7 +215,7 @@ class VerificationChange(BaseModel, frozen=True):
     @property
     def is_lost(self) -> bool:
         """True if the source supported the sentence, at least in part, and does not any more."""
-        supports = [one is not None and one.verdict in ("supported", "partial") for one in (self.was, self.now)]
+        supports = [one is not None and one.verdict in SUPPORTING_VERDICTS for one in (self.was, self.now)]
         return supports == [True, False]
 
 

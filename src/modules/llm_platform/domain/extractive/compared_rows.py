@@ -107,7 +107,7 @@ def find_ranked_rows(question: Question, tables: Sequence[Table], candidates: Se
     asked = read_ranking_question(question)
     nearest = keep_nearest_tables(tables, asked.content)
     about = [table for table in nearest if _is_table_about(asked, table, candidates)]
-    found = [rows for table in about if (rows := _find_in_table(table, asked)) is not None]
+    found = [rows for table in about if (rows := _find_compared_rows(table, asked)) is not None]
     # A column that the question names is preferred to one that is only chosen because its table has no other to compare.
     found = [
         rows for rows in found if any(matches_any_word(name, asked.content) for name in split_cell(rows.column))
@@ -129,7 +129,7 @@ def _is_table_about(asked: RankingQuestion, table: Table, candidates: Sequence[C
     return known > 0 and 3 * known >= len(asked.content)
 
 
-def _find_in_table(table: Table, asked: RankingQuestion) -> RowsFound | None:
+def _find_compared_rows(table: Table, asked: RankingQuestion) -> RowsFound | None:
     named = find_rows_by_name(table, asked.content)
     if len(named) == 1:
         return None  # "last" may be a part of the name of a column, as in `the last service of Anna`

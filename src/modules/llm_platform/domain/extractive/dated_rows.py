@@ -21,6 +21,7 @@ from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import (
     add_word_parts,
     fold_words,
+    load_row_question_words,
     load_word_list,
     matches_any_word,
     matches_word,
@@ -76,7 +77,7 @@ def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Seq
     if most < max(1.0, MIN_KNOWN * len(asked.words)):
         return None
     nearest = [table for table in tables if len(known[table.source]) == most]
-    found = [rows for table in nearest if (rows := _find_in_table(table, asked)) is not None]
+    found = [rows for table in nearest if (rows := _find_rows_of_day(table, asked)) is not None]
     best = [one for one in found if one.fit == max(other.fit for other in found)]
     if len(best) != 1 or best[0].names_others:
         return None
@@ -191,10 +192,7 @@ def _read_date_question(question: Question) -> _DateQuestion | None:
         return None
     if read_limits(text) or find_superlative(folded) < len(folded) or count_negators(folded):
         return None
-    left_out = frozenset().union(
-        load_date_words(),
-        *map(load_word_list, ("choosing", "persons", "listing", "fillers", "counting", "asking_else")),
-    )
+    left_out = load_row_question_words() | load_date_words().keys()
     rest = read_question(f"{text[: day.start]} {text[day.end :]}", question.language)
     return _DateQuestion(day, [term.word for term in rest.terms if term.word not in left_out])
 
@@ -216,7 +214,7 @@ def _list_known_words(words: Sequence[str], candidates: Sequence[Candidate]) -> 
     return {source: found.intersection(words) for source, found in known.items()}
 
 
-def _find_in_table(table: Table, asked: _DateQuestion) -> _DatedRows | None:
+def _find_rows_of_day(table: Table, asked: _DateQuestion) -> _DatedRows | None:
     indices, column = list_rows_of_day(table, asked.day)
     if column is None:
         return None

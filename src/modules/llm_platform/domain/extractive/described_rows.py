@@ -89,7 +89,7 @@ def find_described_rows(question: Question, tables: Sequence[Table]) -> RowsFoun
         if with_value:
             return with_value[0] if len(with_value) == 1 else None
     for described in descriptions:
-        found = [rows for table in tables for rows in _find_in_table(table, described)]
+        found = [rows for table in tables for rows in _find_described_rows(table, described)]
         if found:
             return found[0] if len(found) == 1 else None
     return None
@@ -133,7 +133,7 @@ def _list_descriptions(question: Question) -> list[_Description]:
     left_out = denying | load_word_list("fillers") | load_word_list("choosing") | load_word_list("listing")
     content = [word for word in list_content_words(question) if word not in left_out]
     is_compared = find_superlative(words) < len(words)
-    if not content or len(denials) > 1 or is_compared or not _asks_for_rows(question, words):
+    if not content or len(denials) > 1 or is_compared or not _asks_for_rows_or_describes(question, words):
         return []
     if not denials:
         return [*_list_denials_by_prefix(content), _Description(content, [], is_denied=False)]
@@ -153,14 +153,14 @@ def _list_denials_by_prefix(content: Sequence[str]) -> list[_Description]:
     return [_Description(denied, others, is_denied=True, is_guessed=True)] if denied else []
 
 
-def _asks_for_rows(question: Question, words: Sequence[str]) -> bool:
+def _asks_for_rows_or_describes(question: Question, words: Sequence[str]) -> bool:
     """Return whether rows are asked for: by a word such as "which" or "list", or by their description alone."""
     if asks_for_rows(question) or words[0] in load_word_list("listing"):
         return True
     return not load_word_list("describing").isdisjoint(words) and load_word_list("asking_else").isdisjoint(words)
 
 
-def _find_in_table(table: Table, described: _Description) -> Iterator[RowsFound]:
+def _find_described_rows(table: Table, described: _Description) -> Iterator[RowsFound]:
     """Yield the rows that are described, for each column that may be meant."""
     if _count_known(table, described.others) < KNOWN_SHARE * len(described.others):
         return

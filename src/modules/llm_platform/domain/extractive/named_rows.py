@@ -48,8 +48,8 @@ def _matches_whole_question(row: Candidate, content: tuple[str, ...]) -> bool:
     cells = row.sentence.row
     asked = _find_named_columns(row.sentence.columns, content, in_full=True)
     naming = _find_named_cells(row, content) if asked else ()
-    asks_for_rows = naming == asked and 0 not in naming
-    if not naming or not (asks_for_rows or any(cells[column] for column in asked if column not in naming)):
+    names_all_rows = naming == asked and 0 not in naming
+    if not naming or not (names_all_rows or any(cells[column] for column in asked if column not in naming)):
         return False
     texts = (row.source.title, row.sentence.heading, *row.sentence.columns, *(cells[column] for column in naming))
     known = [word for text in texts for word in split_cell(text)]

@@ -33,7 +33,7 @@ MAX_NEAR: Final = 240  # sentences of one question that may get a vector
 MAX_NEAR_ENGLISH: Final = 96  # of these, English ones: their vectors say more, and take twice as long
 MIN_MEASURED: Final = 24  # sentences that make a mean and a deviation
 MAX_READ: Final = 8  # sentences of one question that the support model scores
-NEARLY_BEST: Final = 1.0  # the log-odds of a further quote may be lower than the best by this much
+NEARLY_BEST_LOG_ODDS: Final = 1.0  # the log-odds of a further quote may be lower than the best by this much
 # The best of at least AGREED_AMONG sentences by words is agreed if it is also one of the AGREED_NEAR nearest to the question.
 AGREED_AMONG: Final = 60
 AGREED_NEAR: Final = 3
@@ -275,7 +275,9 @@ def _choose_answers(ranked: Sequence[ScoredSentence]) -> list[Candidate]:
         is_repeated = any(
             measure_overlap(candidate, other) >= REPEATS_FROM or is_shown_with(other, candidate) for other in chosen
         )
-        is_near = one.answer_log_odds >= one.weights.answers_from and one.margin >= ranked[0].margin - NEARLY_BEST
+        is_near = (
+            one.answer_log_odds >= one.weights.answers_from and one.margin >= ranked[0].margin - NEARLY_BEST_LOG_ODDS
+        )
         if is_near and group and not is_repeated and len(chosen) + len(group) <= MAX_QUOTES:
             chosen += group
     return chosen

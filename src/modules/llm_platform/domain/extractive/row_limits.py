@@ -21,6 +21,7 @@ from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import (
     fold_words,
     list_content_words,
+    load_row_question_words,
     load_word_list,
     matches_any_word,
 )
@@ -67,13 +68,13 @@ def find_limited_rows(question: Question, tables: Sequence[Table], candidates: S
 
 def _list_limit_questions(question: Question) -> list[LimitQuestion]:
     words = fold_words(question.text)
-    if not words or not _asks_for_rows(words):
+    if not words or not _asks_for_rows_or_count(words):
         return []
     readings = (read_limit_question(limit, question.language) for limit in read_limits(question.text))
     return [asked for asked in readings if not count_negators(asked.words)]  # `no more than` is a part of the limit
 
 
-def _asks_for_rows(words: Sequence[str]) -> bool:
+def _asks_for_rows_or_count(words: Sequence[str]) -> bool:
     counts = not load_word_list("counting").isdisjoint(words)
     asks_else = not load_word_list("asking_about_one").isdisjoint(words)
     asks_else = asks_else and load_word_list("next").isdisjoint(words)  # `When is the next rehearsal after 14 March?`
@@ -82,9 +83,7 @@ def _asks_for_rows(words: Sequence[str]) -> bool:
 
 
 def read_limit_question(limit: Limit, language: str) -> LimitQuestion:
-    left_out = frozenset().union(
-        *map(load_word_list, ("choosing", "persons", "listing", "fillers", "counting", "asking_else", "next"))
-    )
+    left_out = load_row_question_words() | load_word_list("next")
     words = fold_words(limit.rest)
     content = [word for word in list_content_words(read_question(limit.rest, language)) if word not in left_out]
     return LimitQuestion(limit, words, [word for word in content if not is_measuring_word(word)])

@@ -119,11 +119,7 @@ def _find_unit_of_name(name: str) -> tuple[str, float] | None:
 
     A single letter is only a unit in brackets: `Weight (g)`. Other examples are `Day rate (£)`, `Hours this week` and `€/month`.
     """
-    words = [
-        word
-        for word in _NAMED_UNIT.findall(_PER.sub("", name.casefold()))
-        if word.startswith("(") or len(word) > 1 or not word.isalpha()
-    ]
+    words = [word for word in _NAMED_UNIT.findall(_PER.sub("", name.casefold())) if len(word) > 1 or not word.isalpha()]
     in_brackets = [word for word in words if word.startswith(("(", "["))]  # `Day rate (£)`
     for among in (in_brackets, words, words[:1]):
         found = [known for word in among if (known := find_unit(word.lstrip("([").replace(" ", "")))]

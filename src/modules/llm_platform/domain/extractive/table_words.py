@@ -24,6 +24,13 @@ def load_word_list(name: str, language: str = "") -> frozenset[str]:
     return frozenset(map(fold, load_words("table_questions", name))) - OTHER_MEANINGS.get(language, frozenset())
 
 
+@cache
+def load_row_question_words() -> frozenset[str]:
+    """Return the words by which a question asks for rows, such as "which", "who", "list" and "how many"."""
+    lists = ("choosing", "persons", "listing", "fillers", "counting", "asking_else")
+    return frozenset().union(*map(load_word_list, lists))
+
+
 def asks_for_rows(question: Question) -> bool:
     """Return whether a question asks for rows (which, who, how many) and not for a cell."""
     words = fold_words(question.text)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.citation_dtos import SUPPORTING_VERDICTS, Citation
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, RowState
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.watch_dtos import LedgerFact
@@ -56,5 +56,5 @@ def _list_cited_facts(citations: Sequence[Citation], sources: Sequence[Source]) 
     numbered = {source.index: source for source in sources}
     for citation in citations:
         source = numbered.get(citation.source_index)
-        if source is not None and citation.quote and citation.verdict in ("supported", "partial"):
+        if source is not None and citation.quote and citation.verdict in SUPPORTING_VERDICTS:
             yield LedgerFact(quote=citation.quote, url=source.url, published=source.published, verdict=citation.verdict)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.mismatches import find_figures
+from modules.llm_platform.domain.citations.compare.mismatches import find_number
 from modules.llm_platform.domain.citations.read.claims import Claim, ClaimNumber
 from modules.llm_platform.domain.evidence.sentence_matches import list_names
 from modules.llm_platform.domain.text.negation import has_opposite
@@ -99,7 +99,7 @@ def _unit(claim: Claim, number: ClaimNumber) -> str:
     sign = claim.text[: number.offset][-1:]
     if sign and not sign.isalnum() and normalize_unit(sign):
         return sign
-    end = number.offset + len(number.spelled) if number.spelled else find_figures(claim.text, number.offset)[1]
+    end = number.offset + len(number.spelled) if number.spelled else find_number(claim.text, number.offset)[1]
     unit = _UNIT.match(claim.text, end)
     return unit[1].casefold() if unit else ""
 

@@ -31,13 +31,10 @@ async def made(
     question: str = QUESTION,
     sub_question: str = SUB_QUESTION,
     languages: tuple[str, ...] = ("ru", "en"),
-    per_language: int = 1,
 ) -> Queries:
     """Return the queries, and check that the events contain the same queries."""
     emitted: list[str] = []
-    queries = await plan_search_queries(
-        QueryTask(question, sub_question, languages, per_language), llm, emit=emitted.append
-    )
+    queries = await plan_search_queries(QueryTask(question, sub_question, languages), llm, emit=emitted.append)
     assert tuple(emitted) == queries.queries
     return queries
 
@@ -85,9 +82,9 @@ async def test_a_term_that_needs_no_translation_is_searched_once() -> None:
 async def test_prompt_names_count_languages_and_topic() -> None:
     """Languages by name and in order, the number of queries, the question and the sub-question; pages are not in it."""
     llm = FakeLLM([f"ЗАПРОС: {RUSSIAN}"])
-    await made(llm, per_language=2)
+    await made(llm)
     prompt = llm.requests[0].messages[-1].content
-    assert "Exactly 4, in this order: 2 in Russian, then 2 in English" in prompt
+    assert "Exactly 2, in this order: 1 in Russian, then 1 in English" in prompt
     assert f"Question: {QUESTION}\nTopic: {SUB_QUESTION}" in prompt
     assert 'the mark "ЗАПРОС:"' in prompt
     assert llm.requests[0].data_kind == "query"
@@ -160,7 +157,7 @@ async def test_query_is_emitted_when_its_line_is_complete() -> None:
     emitted = asyncio.Event()
     llm = FakeLLM([f"ЗАПРОС: {RUSSIAN}\nЗАПРОС: {ENGLISH}"], chunk_chars=40, chunk_delay_s=0.05)
     task = asyncio.create_task(
-        plan_search_queries(QueryTask(QUESTION, SUB_QUESTION, ("ru", "en"), 1), llm, emit=lambda _: emitted.set())
+        plan_search_queries(QueryTask(QUESTION, SUB_QUESTION, ("ru", "en")), llm, emit=lambda _: emitted.set())
     )
     await asyncio.wait_for(emitted.wait(), 60)
     assert not task.done()
@@ -183,13 +180,10 @@ async def test_cancelling_passes_through() -> None:
 @given(
     answer=st.text(min_size=1, max_size=300).filter(str.strip) | st.none(),
     sub_question=st.text(min_size=3, max_size=60).filter(lambda text: text.isprintable() and len(text.split()) > 0),
-    per_language=st.integers(1, 3),
 )
-def test_there_are_between_one_and_the_requested_number_of_queries(
-    answer: str | None, sub_question: str, per_language: int
-) -> None:
-    """Whatever the model says: one to `per_language` queries a language, all different."""
+def test_there_are_between_one_and_the_requested_number_of_queries(answer: str | None, sub_question: str) -> None:
+    """Whatever the model says: at most one query for each of the two languages, all different."""
     llm = None if answer is None else FakeLLM([answer])
-    queries = asyncio.run(made(llm, sub_question=sub_question, per_language=per_language)).queries
-    assert 1 <= len(queries) <= 2 * per_language
+    queries = asyncio.run(made(llm, sub_question=sub_question)).queries
+    assert 1 <= len(queries) <= 2
     assert len({tuple(split_words(query)) or query for query in queries}) == len(queries)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.meaning import UndecidedClaim
+from modules.llm_platform.domain.citations.compare.undecided_claims import UndecidedClaim
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.degraded import Degraded

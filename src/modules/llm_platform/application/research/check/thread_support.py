@@ -12,7 +12,7 @@ from modules.llm_platform.application.research.check.support_reader import (
     score_claims,
 )
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.meaning import UndecidedClaim
+from modules.llm_platform.domain.citations.compare.undecided_claims import UndecidedClaim
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.ports.support_model import ISupportModel

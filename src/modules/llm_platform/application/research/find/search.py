@@ -107,7 +107,7 @@ async def run_searches(
     """
     search = partial(_search_and_replace, run, questions, provider, count, reads)
     if run.given is not None:
-        given = wrap_linked_results(reads.list_given())
+        given = make_results_of_pages(reads.list_given())
         if run.given.are_all:
             return given
         return given + await (_report_failure(search(), len(questions)) if given.answers else search())
@@ -115,7 +115,7 @@ async def run_searches(
     earlier = select_reusable_sources(follow_up, run.language) if follow_up else ()
     if follow_up is None or not earlier:
         return await search()
-    reused = SearchResults(answers=(wrap_earlier_sources(earlier),), earlier=earlier)
+    reused = SearchResults(answers=(make_response_of_sources(earlier),), earlier=earlier)
     if run.request.depth == "shallow" and await is_answered(follow_up, earlier, run.language):
         return reused
     return await _report_failure(search(), len(questions)) + reused
@@ -299,7 +299,7 @@ async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: 
     return await run_in_thread_if_long(sum(len(source.text) for source in sources), has_quotes)
 
 
-def wrap_earlier_sources(sources: Sequence[Source]) -> dtos.WebSearchResponse:
+def make_response_of_sources(sources: Sequence[Source]) -> dtos.WebSearchResponse:
     """Return the sources of an earlier run as the answer of a search."""
     items = tuple(
         dtos.WebSearchResultItem(
@@ -310,8 +310,8 @@ def wrap_earlier_sources(sources: Sequence[Source]) -> dtos.WebSearchResponse:
     return dtos.WebSearchResponse(query="", results=items)
 
 
-def wrap_linked_results(items: Sequence[dtos.WebSearchResultItem]) -> SearchResults:
-    """Return linked pages as search results. They count no request."""
+def make_results_of_pages(items: Sequence[dtos.WebSearchResultItem]) -> SearchResults:
+    """Return pages that no search found, linked or given ones, as search results. They count no request."""
     if not items:
         return NOTHING_SEARCHED
     return SearchResults(answers=(dtos.WebSearchResponse(query="", results=tuple(items)),))

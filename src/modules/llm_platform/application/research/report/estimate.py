@@ -7,11 +7,7 @@ from modules.llm_platform.application.research.budget import Price
 from modules.llm_platform.application.research.check import judge
 from modules.llm_platform.application.research.find import round_queries
 from modules.llm_platform.application.research.find.rounds import NO_ROUNDS, REPORT
-from modules.llm_platform.application.research.report.queries import (
-    QUERIES_PER_LANGUAGE,
-    choose_query_languages,
-    select_source_kinds,
-)
+from modules.llm_platform.application.research.report.queries import choose_query_languages, select_source_kinds
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_MAX_TOKENS
 from modules.llm_platform.application.research.report.run import ReportTools
 from modules.llm_platform.application.research.report.summarize import SUMMARY_MAX_TOKENS
@@ -53,7 +49,7 @@ def estimate_report(
 
 def _estimate_amounts(tools: ReportTools, request: PlanRequest, language: str, questions: int) -> ReportAmounts:
     options, kinds = tools.options, len(select_source_kinds(request))
-    searches = questions * len(choose_query_languages(language, options.query_languages)) * QUERIES_PER_LANGUAGE * kinds
+    searches = questions * len(choose_query_languages(language, options.query_languages)) * kinds
     wanted = REPORT.rounds if request.rounds is None else request.rounds
     limits, rounds = (REPORT, wanted) if kinds else (NO_ROUNDS, 0)
     first_pages = max(options.pages, len(request.urls))

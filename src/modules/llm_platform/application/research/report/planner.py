@@ -111,16 +111,16 @@ class Planner:
         checkpoints = self._open_checkpoints(request, fresh=bool(request.other_than))
         if stored := await load_plan(tools, checkpoints, request.query):
             return await self._add_estimate(stored.model_copy(update={"spent": NOTHING_SPENT}), request)
-        made, degraded = await self._generate(request, language)
+        made = await self._generate(request, language)
         plan = ResearchPlan(
             query=request.query,
             language=language,
             questions=made.questions,
-            planner=name_planner(tools, degraded),
-            degraded=degraded,
+            planner=name_planner(tools, made.degraded),
+            degraded=made.degraded,
             spent=made.spent,
         )
-        if all(entry.is_unusable_answer for entry in degraded):
+        if all(entry.is_unusable_answer for entry in made.degraded):
             await store_plan(tools, checkpoints, plan)
         return await self._add_estimate(plan, request)
 
@@ -139,17 +139,16 @@ class Planner:
         checkpoints = self._open_checkpoints(request)
         return await checkpoints.get("search_queries", self._make_accepted_key(checkpoints, request), AcceptedPlan)
 
-    async def _generate(self, request: PlanRequest, language: str) -> tuple[Plan, tuple[Degraded, ...]]:
+    async def _generate(self, request: PlanRequest, language: str) -> Plan:
         model = self._tools.llms.get("plan")
         task = SubQuestionTask(request.query, language, self._tools.options.sub_questions, request.other_than)
         try:
             async with deadline_in(PLAN_TIMEOUT_S):
-                made = await plan_sub_questions(task, model, emit=_ignore)
+                return await plan_sub_questions(task, model, emit=_ignore)
         except TimeoutError:
             plain = await plan_sub_questions(task, None, emit=_ignore)
-            late = Plan(plain.questions, Spending.of_unfinished_call(is_free=model is None or model.is_free))
-            return late, (Degraded(component="plan", reason=LATE_PLAN),)
-        return made, made.degraded
+            spent = Spending.of_unfinished_call(is_free=model is None or model.is_free)
+            return Plan(plain.questions, spent, (Degraded(component="plan", reason=LATE_PLAN),))
 
     def _open_checkpoints(self, request: PlanRequest, *, fresh: bool = False) -> CheckpointStore:
         return self._tools.open_checkpoints(

@@ -28,7 +28,6 @@ from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 QUERIES_VERSION = "2"  # part of store keys: raise it when the prompt changes
 QUERIES_MAX_TOKENS = 1024  # room for a model that thinks before it lists a few lines
-QUERIES_PER_LANGUAGE = 1  # the queries of one sub-question
 SECOND_LANGUAGE = "en"  # most pages are written in English
 MAX_QUERY_WORDS = 15  # a longer query of a model is a sentence, which engines answer badly
 MAX_TOPIC_WORDS = 4  # words of the question that are added to a sub-question without its topic
@@ -39,36 +38,26 @@ Write queries for a web search engine that find the best pages about the topic, 
 Exactly {count}, in this order: {shares}.
 A query is 3 to 10 words, as an expert would type it: the subject by its name, then what is to be found out about it. \
 Names and terms that need no translation stay as they are; everything else is in the language of its query. \
-{variety}No quotation marks, no operators.
+No quotation marks, no operators.
 Output only the queries, one a line, each after the mark "{mark}:" (the same mark in every language).
 
 Question: {question}
 Topic: {topic}"""
 QUERY_MARKS = {"ru": "ЗАПРОС"}  # keyed by the language of the question, as SUB_QUESTION_MARKS
 QUERY_MARK = "Query"
-_VARIETY = "Queries in one language differ in their words and look for different pages. "
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTask:
-    """The task to write `per_language` queries for a sub-question in each of `languages`.
-
-    The first language is the language of the question.
-    """
+    """The task to write a query for a sub-question in each of `languages`. The first is the language of the question."""
 
     question: str
     sub_question: str
     languages: Sequence[str]
-    per_language: int
 
     @property
     def language(self) -> str:
         return self.languages[0]
-
-    @property
-    def limit(self) -> int:
-        """The number of queries in all languages."""
-        return self.per_language * len(self.languages)
 
     @property
     def written(self) -> tuple[str, str]:
@@ -106,7 +95,7 @@ def choose_query_languages(question_language: str, configured: Sequence[str]) ->
 @stage("queries")
 async def plan_search_queries(task: QueryTask, llm: ILLMProvider | None, *, emit: Callable[[str], None]) -> Queries:
     """Return the queries, and emit each as soon as it is known."""
-    selected = QuestionSelector(task.language, written=task.written, limit=task.limit, emit=emit)
+    selected = QuestionSelector(task.language, written=task.written, limit=len(task.languages), emit=emit)
     degraded: tuple[Degraded, ...] = ()
 
     def take(query: str) -> None:
@@ -141,10 +130,9 @@ def parse(text: str, topic: str, language: str) -> list[str]:
 
 def _make_request(task: QueryTask) -> LLMRequest:
     prompt = PROMPT.format(
-        count=task.limit,
-        shares=", then ".join(f"{task.per_language} in {get_language_name(tag)}" for tag in task.languages),
+        count=len(task.languages),
+        shares=", then ".join(f"1 in {get_language_name(tag)}" for tag in task.languages),
         mark=QUERY_MARKS.get(get_primary_subtag(task.language), QUERY_MARK),
-        variety=_VARIETY if task.per_language > 1 else "",
         question=one_line(task.question),
         topic=one_line(task.sub_question),
     )
@@ -161,7 +149,7 @@ def _make_fallback_queries(task: QueryTask, emit: Callable[[str], None]) -> tupl
         own += content_words(task.question, task.language)[:MAX_TOPIC_WORDS]
     candidates = [query for query in (" ".join(own), task.sub_question) if is_query(query, task.written)]
     by_words = {tuple(split_words(query)): query for query in candidates}
-    found = tuple(by_words.values())[::-1][: task.limit]
+    found = tuple(by_words.values())[::-1][: len(task.languages)]
     for query in found:
         emit(query)
     return found

@@ -14,7 +14,7 @@ from modules.llm_platform.application.research.find.found import Found, Writers
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.write.draft_comparison import DraftComparison
 from modules.llm_platform.domain.citations.checker import CheckedAnswer
-from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
+from modules.llm_platform.domain.citations.marker_completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer

@@ -27,12 +27,12 @@ from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, load_
 from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, split_word_parts
 
 MAX_QUOTE_SENTENCES = 3
-MAX_SENTENCE_CHARS = 600  # longer text without a full stop is cut, so that a quote stays readable
+MAX_PIECE_CHARS = 600  # longer text without a full stop is cut, so that a quote stays readable
 LIST_SENTENCE_CHARS = 160  # a longer "sentence" of several lines is a list or a table, and is split at its line breaks
 MAX_TEXT_CHARS = 200_000  # the rest of a longer source is not searched
 SEEDS = 3  # the best sentences around which passages are tried
 GOOD_SHARE = 0.35  # a further sentence needs this share of the claim to be compared
-NEARLY_BEST = 0.8  # a further sentence needs this share of the best sentence's match
+NEARLY_BEST_MATCH = 0.8  # a further sentence needs this share of the best sentence's match
 SENTENCE_COST = 0.03  # a further sentence must add this share of the claim to the quote
 MAX_INITIALS = 6  # of an acronym that the source may spell out
 UNSPELLED = frozenset({"of", "the", "and", "for", "de", "der", "für", "la", "le", "du", "des"})  # left out of acronyms
@@ -204,7 +204,7 @@ class SourceText:
             key=lambda found: (worth(found[2]) - cost * (found[1] - found[0]), -found[0], -found[1]),
         )
         best = max(map(SentenceNumber, range(first, last + 1)), key=lambda at: worth(masks[at]))
-        enough = max(GOOD_SHARE * claim.total, NEARLY_BEST * worth(masks[best]))
+        enough = max(GOOD_SHARE * claim.total, NEARLY_BEST_MATCH * worth(masks[best]))
         others = (at for at in ranked[:MAX_QUOTE_SENTENCES] if at != best and worth(masks[at]) >= enough)
         return Passage(
             span=(self.spans[first][0], self.spans[last][1]),
@@ -338,17 +338,17 @@ _KEYS: Final = Memoized(_fold_words, max_entries=MEMOIZED_RUNS)
 def _split_readable(text: str, start: int, end: int) -> list[Span]:
     """Return the span of a sentence on one line, or the spans of the lines of a list or table, without empty ones.
 
-    What is longer than MAX_SENTENCE_CHARS is cut into pieces, at blanks where possible.
+    What is longer than MAX_PIECE_CHARS is cut into pieces, at blanks where possible.
     """
-    if end <= start or (end - start <= MAX_SENTENCE_CHARS and "\n" not in text[start:end]):
+    if end <= start or (end - start <= MAX_PIECE_CHARS and "\n" not in text[start:end]):
         return [(start, end)] if end > start else []
     spans = []
     cuts = [found.span() for found in _LINE_CUT.finditer(text, start, end)]
     starts, ends = [start, *(cut[1] for cut in cuts)], [*(cut[0] for cut in cuts), end]
     for piece_start, piece_end in zip(starts, ends, strict=True):
-        while piece_end - piece_start > MAX_SENTENCE_CHARS:
-            blank = text.rfind(" ", piece_start + 1, piece_start + MAX_SENTENCE_CHARS)
-            cut = blank if blank > 0 else piece_start + MAX_SENTENCE_CHARS
+        while piece_end - piece_start > MAX_PIECE_CHARS:
+            blank = text.rfind(" ", piece_start + 1, piece_start + MAX_PIECE_CHARS)
+            cut = blank if blank > 0 else piece_start + MAX_PIECE_CHARS
             spans.append((piece_start, cut))
             piece_start = cut + (blank > 0)
         if piece_end > piece_start:

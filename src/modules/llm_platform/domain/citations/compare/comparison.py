@@ -17,7 +17,7 @@ from modules.llm_platform.domain.text.positions import ClaimWordNumber, Sentence
 from modules.llm_platform.domain.text.sentences import Span
 
 MIN_CONTEXT: Final = 2  # if a clause has fewer content words besides the fact, the whole claim is the context
-NEARLY_BEST: Final = 0.9  # a confirming sentence needs this share of the best sentence's score
+NEARLY_BEST_CONFIRMING: Final = 0.9  # a confirming sentence needs this share of the best sentence's score
 OWN_WEIGHT, BEFORE_WEIGHT = 2, 1  # the weights of a word in the sentence and in the two sentences before it
 
 
@@ -84,7 +84,7 @@ class Comparison:
             own = words & context
             before = words_before & context & ~own
             scores[sentence] = OWN_WEIGHT * own.bit_count() + BEFORE_WEIGHT * before.bit_count()
-        enough = max(scores.values()) * NEARLY_BEST
+        enough = max(scores.values()) * NEARLY_BEST_CONFIRMING
         return [sentence for sentence, score in scores.items() if score >= enough] if enough else []
 
     @cached_property

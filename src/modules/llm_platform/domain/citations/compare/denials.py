@@ -22,7 +22,9 @@ from modules.llm_platform.domain.text.positions import WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
-SAME_STATEMENT: Final = 0.9  # a sentence with this share of the claim's content words says the same but for a negation
+SAME_BUT_FOR_NEGATION: Final = (
+    0.9  # a sentence with this share of the claim's content words says the same but for a negation
+)
 
 
 def find_denial(compared: Comparison) -> Mismatch | None:
@@ -82,7 +84,7 @@ def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
     mine = [word for word, content in zip(claim.facts.folded, claim.facts.content, strict=True) if content]
     mine = [word for word in mine if not count_negators([word])]
     shared = sum(is_form_of_any(word, sentence.folded) for word in mine)
-    return bool(mine) and shared >= SAME_STATEMENT * len(mine)
+    return bool(mine) and shared >= SAME_BUT_FOR_NEGATION * len(mine)
 
 
 def _remove_words(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:

@@ -39,13 +39,13 @@ class Mismatch:
     found: Span
 
 
-def find_figures(text: str, at: Offset) -> Span:
+def find_number(text: str, at: Offset) -> Span:
     """Return the span of the number that begins at `at`, in figures or in words."""
     found = _FIGURES.match(text, at) or _HAN_FIGURES.match(text, at) or _WORD.match(text, at)
     return found.span() if found else (at, at + 1)
 
 
-def find_number(text: str, at: Offset) -> Span:
+def find_figure_and_sign(text: str, at: Offset) -> Span:
     """Return the span from `at` up to a space, without a stop at its end: a number in figures, with its sign or unit."""
     return at, at + len(text[at:].split()[0].rstrip(".,;:"))
 

@@ -1,4 +1,4 @@
-"""Limit what the verdict of a language model may change in a citation that was checked by words.
+"""Limit what the verdict of a language model, or of a support model, may change in a citation that was checked by words.
 
 A model reads untrusted text and may follow instructions in it. It may lower any verdict, but not raise one past a mismatched
 number or identifier: such a sentence is at best partial.

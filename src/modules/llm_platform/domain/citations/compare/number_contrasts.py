@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_number, find_word
+from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_figure_and_sign, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
 from modules.llm_platform.domain.text.numbers import NumberValues, find_number_words, load_number_words, read_value
@@ -130,7 +130,7 @@ def compare_clauses(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     other = clauses[1 - clauses.index(own)]
     if other.values & own.values or other.unit != own.unit or not _has_words_of_other(claim, own, other):
         return None
-    return find_number(claim.text, number.offset), other.span
+    return find_figure_and_sign(claim.text, number.offset), other.span
 
 
 def _has_words_of_other(claim: Claim, own: _NumberedClause, other: _NumberedClause) -> bool:
@@ -171,7 +171,7 @@ def _split_numbered_clauses(sentence: TextFacts) -> Sequence[_NumberedClause]:
         clauses.append(
             _NumberedClause(
                 values,
-                find_number(sentence.text, offset),
+                find_figure_and_sign(sentence.text, offset),
                 unit=sentence.folded[at + 1] if at + 1 < end else "",
                 before=_list_content(sentence, first, at),
                 after=_list_content(sentence, at + 2, end),

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
-from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, find_figures, find_phrase, find_word
+from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, find_number, find_phrase, find_word
 from modules.llm_platform.domain.citations.compare.table_rows import find_other_cell
 from modules.llm_platform.domain.citations.read.claims import ClaimNumber
 from modules.llm_platform.domain.text.data_files import load_words
@@ -73,7 +73,7 @@ def _find_count_mismatch(compared: Comparison, number: ClaimNumber) -> Mismatch 
     if counted is None:
         return None
     found = compared.locate_in_passage(find_word(compared.passage_facts.text, counted))
-    return Mismatch("number", find_figures(compared.claim.text, number.offset), found)
+    return Mismatch("number", find_number(compared.claim.text, number.offset), found)
 
 
 def _find_figure_mismatch(compared: Comparison, number: ClaimNumber) -> Mismatch | None:
@@ -84,7 +84,7 @@ def _find_figure_mismatch(compared: Comparison, number: ClaimNumber) -> Mismatch
     claim, (values, offset, _) = compared.claim, number
     cell = find_other_cell(claim, values, compared.source, compared.passage.ranked)
     if cell is not None:
-        return Mismatch("number", find_figures(claim.text, offset), cell)
+        return Mismatch("number", find_number(claim.text, offset), cell)
     kind = _read_number_kind(claim.text, offset, values)
     if (other_offset := _find_other_unit(compared, values, kind.unit)) is not None:
         found = compared.locate_in_passage(_find_number_and_unit(compared.passage_facts.text, other_offset))
@@ -95,9 +95,9 @@ def _find_figure_mismatch(compared: Comparison, number: ClaimNumber) -> Mismatch
         for other, other_offset in facts.figures:
             other_kind = _read_number_kind(facts.text, other_offset, other)
             if kind.is_like(other_kind) and not any(other & mine.values for mine in claim.numbers):
-                found = compared.locate(sentence, find_figures(facts.text, other_offset))
+                found = compared.locate(sentence, find_number(facts.text, other_offset))
                 is_date = kind.is_year and other_kind.is_year and not normalize_unit(kind.unit)
-                return Mismatch("date" if is_date else "number", find_figures(claim.text, offset), found)
+                return Mismatch("date" if is_date else "number", find_number(claim.text, offset), found)
     return None
 
 
@@ -201,4 +201,4 @@ def _read_number_kind(text: str, offset: Offset, values: NumberValues) -> _Numbe
 def _find_number_and_unit(text: str, offset: Offset) -> Span:
     """Return the span of the number at this offset, and its unit."""
     match = _UNIT.match(text, offset)
-    return match.span() if match else find_figures(text, offset)
+    return match.span() if match else find_number(text, offset)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_number, find_word
+from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_figure_and_sign, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
 from modules.llm_platform.domain.text.numbers import NumberValues
@@ -64,7 +64,7 @@ def _find_share(sentence: TextFacts, noun: str) -> Span | None:
             continue
         for share, place in (*figures[:at][-1:], *figures[at + 1 :]):
             if share < whole:
-                return find_number(sentence.text, place)
+                return find_figure_and_sign(sentence.text, place)
     return None
 
 

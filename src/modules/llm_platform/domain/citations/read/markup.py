@@ -32,7 +32,7 @@ def strip_tail(text: str) -> str:
     return text[:start] if start < end else text
 
 
-def strip_markup(text: str) -> str:
+def strip_links_and_emphasis(text: str) -> str:
     """Return the words of a text without links and emphasis, with one blank between them."""
     if "](" in text:
         text = LINK_TARGET.sub("", text).replace("[", "")

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from modules.llm_platform.domain.citations.read.markup import SPACED_MARKER, strip_markup, strip_tail
+from modules.llm_platform.domain.citations.read.markup import SPACED_MARKER, strip_links_and_emphasis, strip_tail
 from modules.llm_platform.domain.citations.read.masked_prose import Marker, mask_all_but_prose
 from modules.llm_platform.domain.citations.read.table_cells import TableCell, TableReader
 from modules.llm_platform.domain.markdown.blocks import BlockTracker
@@ -223,7 +223,7 @@ def _make_sentence(answer: str, span: Span, markers: Sequence[Marker], added: Co
     by_platform = frozenset(cited) - by_author if added else frozenset()
     text = answer[start:end]
     text = strip_tail(text).rstrip() if cited else text.rstrip()
-    claim = strip_markup(SPACED_MARKER.sub("", text) if cited else text)
+    claim = strip_links_and_emphasis(SPACED_MARKER.sub("", text) if cited else text)
     clauses = (
         _split_clauses(answer, start, start + len(text), markers)
         if markers and markers[0][0] < start + len(text)
@@ -236,7 +236,7 @@ def _split_clauses(answer: str, start: int, end: int, markers: Sequence[Marker])
     """Return the parts of a sentence between its markers; empty if one of them is too short to be a statement."""
     clauses: list[Clause] = []
     for first, last, number in (*markers, (end, end, None)):
-        text = strip_markup(answer[start:first].strip(_BETWEEN_CLAUSES))
+        text = strip_links_and_emphasis(answer[start:first].strip(_BETWEEN_CLAUSES))
         start = last
         if any(map(str.isalnum, text)):
             if len(text.split()) < MIN_CLAUSE_WORDS:

@@ -10,7 +10,7 @@ from modules.llm_platform.domain.citations.read.markup import (
     DELIMITERS,
     MARKUP_BEFORE,
     SPACED_MARKER,
-    strip_markup,
+    strip_links_and_emphasis,
     strip_tail,
 )
 from modules.llm_platform.domain.markdown.cells import list_cell_spans
@@ -90,4 +90,4 @@ def _read_cells(answer: str, start: int, end: int, headers: Sequence[str]) -> tu
 
 
 def _read_cell_text(row: str, position: Span) -> str:
-    return strip_markup(SPACED_MARKER.sub("", row[slice(*position)])).replace("\\|", "|")
+    return strip_links_and_emphasis(SPACED_MARKER.sub("", row[slice(*position)])).replace("\\|", "|")

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.citation_dtos import SUPPORTING_VERDICTS, Citation
 from modules.llm_platform.domain.urls.canonical_url import page_url
-
-SUPPORTING = ("supported", "partial")  # a quote with another verdict is the nearest one, and no evidence
 
 
 def list_cited_pdf_pages(citations: Iterable[Citation]) -> dict[int, tuple[int, ...]]:
     """Return the pages at which supporting quotes begin, keyed by the number of their source, in the order of the text."""
     pages: dict[int, dict[int, None]] = {}
     for citation in sorted(citations, key=lambda citation: citation.start):
-        if citation.page is not None and citation.verdict in SUPPORTING:
+        if (
+            citation.page is not None and citation.verdict in SUPPORTING_VERDICTS
+        ):  # a quote with another verdict is only the nearest passage
             pages.setdefault(citation.source_index, {})[citation.page] = None
     return {index: tuple(numbers) for index, numbers in pages.items()}
 

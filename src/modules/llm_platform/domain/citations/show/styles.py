@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final, Literal, NamedTuple
 
-from modules.llm_platform.domain.citations.show.source_pages import SUPPORTING, format_pages, list_cited_pdf_pages
+from modules.llm_platform.domain.citations.show.source_pages import format_pages, list_cited_pdf_pages
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
-from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.citation_dtos import SUPPORTING_VERDICTS, Citation
 from modules.llm_platform.domain.markdown.escaping import code_span, escape_line, link_target
 from modules.llm_platform.domain.markdown.markers import replace_markers
 from modules.llm_platform.domain.urls.canonical_url import get_host
@@ -139,7 +139,7 @@ def _make_page_finder(citations: Iterable[Citation]) -> Callable[[int, int], int
     def find(number: int, position: int) -> int | None:
         cited = by_source.get(number, [])
         before = bisect_right(cited, position, key=lambda citation: citation.start)
-        return cited[before - 1].page if before and cited[before - 1].verdict in SUPPORTING else None
+        return cited[before - 1].page if before and cited[before - 1].verdict in SUPPORTING_VERDICTS else None
 
     return find
 

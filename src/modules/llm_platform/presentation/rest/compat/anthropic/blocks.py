@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
-from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.citation_dtos import SUPPORTING_VERDICTS, Citation
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, page_url
@@ -22,7 +22,6 @@ from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
 from modules.llm_platform.presentation.rest.compat.verified_answers import VerifiedAnswer
 
-CITED: Final = ("supported", "partial")  # verdicts of a citation: what the quote bears out, whole or in part
 OPAQUE_CHARS: Final = 24
 
 _MARKERS = re.compile(r"(?:[^\S\n]*\[\d{1,4}\])*[.!?…。！？]*\s*")  # markers and stops after a cited sentence
@@ -150,7 +149,7 @@ def list_checked_citations(checked: VerifiedAnswer | None, request_id: str) -> l
     return [
         _locate(citation, source.url, source.title, request_id)
         for citation in checked.evidence.citations
-        if citation.verdict in CITED
+        if citation.verdict in SUPPORTING_VERDICTS
         and citation.quote
         and (source := sources.get(citation.source_index)) is not None
         and source.url
@@ -187,7 +186,7 @@ def _build_cited_block(
     located = [
         _locate(citation, source.url, source.title, request_id)
         for citation in citations
-        if citation.verdict in CITED and citation.quote and (source := sources.get(citation.source_index))
+        if citation.verdict in SUPPORTING_VERDICTS and citation.quote and (source := sources.get(citation.source_index))
     ]
     block: Block = {"type": "text", "text": text, EXTENSION: {"citations": described}}
     return {**block, "citations": located} if located else block

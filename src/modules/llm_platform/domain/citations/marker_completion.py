@@ -8,7 +8,7 @@ from modules.llm_platform.domain.citations.read.sentences import AnswerSentence,
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, ends_sentence
 
-MAX_SENTENCE_CHARS = 3000  # a longer one gets no marker
+MAX_COMPLETED_CHARS = 3000  # a longer one gets no marker
 MAX_UNITS = 2000  # sentences and lines of one answer; later ones get no markers
 
 _NEXT_WORDS = " Then it"  # follow a sentence, so that an abbreviation at its end is recognised
@@ -62,7 +62,7 @@ class MarkerCompleter:
         ended = [sentence for sentence in text.sentences if sentence.start < open_from]
         self.ended += ended
         insertions = [insertion for sentence in ended if (insertion := self._choose_marker(sentence)) is not None]
-        return self._release(end if end - open_from > MAX_SENTENCE_CHARS else open_from, insertions)
+        return self._release(end if end - open_from > MAX_COMPLETED_CHARS else open_from, insertions)
 
     def _open_from(self, text: AnswerText, *, is_line: bool) -> int:
         """Return the offset from which the text may still change.

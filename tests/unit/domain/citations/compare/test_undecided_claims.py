@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.meaning import load_support_thresholds
+from modules.llm_platform.domain.citations.compare.undecided_claims import load_support_thresholds
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.source_dtos import Source
 

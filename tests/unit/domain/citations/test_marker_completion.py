@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.growth import is_linear
 
+from modules.llm_platform.domain.citations import marker_completion
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
-from modules.llm_platform.domain.citations.forms import completion
-from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
+from modules.llm_platform.domain.citations.marker_completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
 
@@ -164,7 +164,7 @@ def test_hostile_text_takes_linear_time(answer: str) -> None:
 
 def test_sentences_behind_the_last_reading_take_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer of one line is not copied again with each sentence that only passes through."""
-    monkeypatch.setattr(completion, "MAX_UNITS", 0)
+    monkeypatch.setattr(marker_completion, "MAX_UNITS", 0)
 
     def pass_through(sentences: int) -> str:
         completer = MarkerCompleter(CitationChecker(SOURCES, "en"), "en")
