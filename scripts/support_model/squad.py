@@ -1,7 +1,7 @@
 """Read the questions of SQuAD 1.1, which people asked about paragraphs of Wikipedia (Rajpurkar and others, 2016, CC BY-SA 4.0).
 
-A question is kept if its answer stands in one sentence of its paragraph only, and in no other paragraph that is read with it.
-So no sentence that answers is taken for a wrong one. For some of the questions, that sentence or the paragraph is taken away.
+A question is kept if only one sentence of its paragraph has the answer. The other paragraphs of its group lack it, too, so no
+sentence that answers is labelled as wrong. For some of the questions, that sentence or the paragraph is removed.
 """
 
 import json
@@ -24,7 +24,7 @@ TITLED: Final = 0.6
 
 @dataclass(frozen=True)
 class SquadQuestion:
-    """A question with paragraphs, its own first, each with a title.
+    """A question with paragraphs, each with a title. Its own is the first one, and empty if it was removed.
 
     `answer` is the sentence that answers, empty if there is none.
     """
@@ -36,6 +36,8 @@ class SquadQuestion:
 
 @dataclass(frozen=True)
 class Asked:
+    """A question with its paragraph, its answer, and the sentence that has the answer."""
+
     text: str
     paragraph: str
     answer: str
@@ -79,7 +81,7 @@ def take_away(asked: Asked, others: Sequence[str], drawn: random.Random) -> tupl
     if kind < NO_SENTENCE:
         return [remove_answer(asked), *others], ""
     if kind < NO_SENTENCE + NO_PARAGRAPH:
-        return [*others], ""
+        return ["", *others], ""
     return [asked.paragraph, *others], asked.sentence
 
 

@@ -4,7 +4,7 @@
 
 OUT has rows like the written passages: `source`, and `claims` with their labels. People wrote the questions in words of their
 own, so a true claim is a paraphrase. A wrong one has the answer to another question about the same paragraph, of the same kind,
-or stands beside the paragraph without the sentence that answers. Only questions that keep the order of their words are used:
+or is paired with the paragraph without the sentence that answers. Only questions that keep the order of their words are used:
 "Who led the siege?" becomes "Godfrey led the siege".
 """
 
@@ -51,7 +51,10 @@ PREPOSITIONS: Final = frozenset(
 LEFT_OPEN: Final = PREPOSITIONS | {
     "of", "to", "for", "with", "as", "into", "through", "over", "under", "called", "named", "known", "than",
 }  # fmt: skip
-SUBJECT: Final = re.compile(r"(?:who|what) (?P<verb>[a-z]+) (?P<rest>.+)", re.I)
+HAPPENED: Final = (
+    "caused|led|happened|made|allows?|allowed|became|began|causes|helped|inspired|means|prevented|replaced|followed"
+)
+SUBJECT: Final = re.compile(rf"(?:who (?P<did>[a-z]+)|what (?P<happened>{HAPPENED})) (?P<rest>.+)", re.I)
 COUNTED: Final = re.compile(
     r"how many (?P<noun>(?:[a-z'-]+ ){1,3})(?P<verb>are|were|have|had|lived?|attended|died|participated|took|makes?|made|"
     r"work(?:ed)?|served|belong(?:ed)?|exist(?:ed)?|remain(?:ed)?|voted|speak|spoke) (?P<rest>.+)",
@@ -80,7 +83,7 @@ def state(question: str, answer: str, before: str) -> str | None:
     `before` is the word before the answer in its sentence.
     """
     asked, said = question.rstrip("? ."), answer.strip(" .,;")
-    if asked.split()[-1].lower() in LEFT_OPEN:
+    if not asked or not said or asked.split()[-1].lower() in LEFT_OPEN:
         return None
     if found := COUNTED.fullmatch(asked):
         return f"{said} {found['noun']}{found['verb']} {found['rest']}" if QUANTITY.fullmatch(said) else None
@@ -91,8 +94,9 @@ def state(question: str, answer: str, before: str) -> str | None:
     if found := NAMED.fullmatch(asked):
         return None if PARTICIPLE.search(asked) else f"{found['rest']} {found['be']} {said}"
     found = SUBJECT.fullmatch(asked)
-    if found and not AUXILIARIES & {found["verb"].lower(), *found["rest"].lower().split()[:5]}:
-        return f"{said} {found['verb']} {found['rest']}"
+    verb = (found["did"] or found["happened"]) if found else ""
+    if found and not AUXILIARIES & {verb.lower(), *found["rest"].lower().split()[:5]}:
+        return f"{said} {verb} {found['rest']}"
     return None
 
 
@@ -141,8 +145,8 @@ def list_rows(paragraph: dict[str, Any], drawn: random.Random) -> Iterator[dict[
         other = drawn.choice(others) if others else None
         if other and (changed := make_claim(asked, other.answer, get_word_before(other))):
             wrong.append(changed)
-        if drawn.random() < WITHOUT_SENTENCE:
-            yield {"source": remove_answer(asked), "claims": label([claim], "unsupported")}
+        if (without := remove_answer(asked)) and drawn.random() < WITHOUT_SENTENCE:
+            yield {"source": without, "claims": label([claim], "unsupported")}
     if true:
         yield {"source": paragraph["context"], "claims": label(true, "supported") + label(wrong, "unsupported")}
 

@@ -40,7 +40,7 @@ TIMES: Final = {
     "summedits-sentences": 2.0, "own": 2.0, "breaking-nli": 0.5, "med": 0.6, "packages": 0.5, "manuals": 0.5, "verses": 0.4,
     "unrelated": 0.6, "squad": 2.0,
 }  # fmt: skip
-LESS_CERTAIN: Final = {"squad": 0.06}  # smoothing of labels that a program gave to sentences that it made
+LESS_CERTAIN: Final = {"squad": 0.06}  # label smoothing for claims that a program generated
 
 
 @dataclass(frozen=True)

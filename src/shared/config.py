@@ -106,8 +106,8 @@ class Settings(BaseSettings):
     )
     LLM_PLATFORM_API_KEYS: types.KeyList = setting(
         (),
-        "Comma-separated list of API keys; when set, every route except /health, /ready, /metrics and the files of the "
-        "pages / and /docs requires `Authorization: Bearer` or `X-API-Key`. `label:key` gives a key a label, which names it "
+        "Comma-separated list of API keys; when set, every route except /health, /ready, /metrics, and the pages / and /docs "
+        "with their files requires `Authorization: Bearer` or `X-API-Key`. `label:key` gives a key a label, which names it "
         "in logs; keys with the same label count as one client",
         "you serve other machines: without keys anybody can spend your money",
         example="a-long-random-key",

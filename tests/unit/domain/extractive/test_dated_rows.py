@@ -171,6 +171,7 @@ def test_a_text_keeps_what_stands_around_the_rows_that_are_cut() -> None:
         ("on 14.3.2026?", 2026_03_14, 2026_03_14),
         ("on 4/3?", 3_04, None),
         ("on 4/3/2026 or 5/3/2026?", None, None),
+        ("on 3/14/2026 or 3/15?", None, None),
         ("on 31.2.2026?", None, None),
     ],
 )

@@ -23,7 +23,8 @@ ADDRESS: Final = "{place}: only addresses of the sources are allowed"
 class OutputStrings:
     """Cleans the objects that a model makes of one answer. `unsupported` counts the texts of the last one that lost markers.
 
-    The evidence of a source is the sentences of the answer that cite it, without the unsupported ones. `read_support` asks a
+    The evidence of a source is the sentences of the answer that cite it, without the unsupported ones. A source without evidence
+    supports no text, so its markers are removed. `read_support` asks a
     support model about texts that say a sentence in other words. If it is None, only words are compared.
     """
 
@@ -36,7 +37,7 @@ class OutputStrings:
         self._sources = _list_evidence(response)
         self._known = frozenset(text for source in self._sources for text in (source.title, source.url))
         self._language = response.metadata.language
-        self._refuted = {one.source_index for one in response.citations} - _list_not_refuted(response.citations)
+        self._without_evidence = {one.source_index for one in response.citations} - _list_accepted(response.citations)
         self._checker = CitationChecker(self._sources, self._language)
         self._read_support = read_support
 
@@ -77,9 +78,9 @@ class OutputStrings:
         """Return the text without the markers of sources whose evidence does not support it."""
         citations = self._checker.check(text).citations
         judged = {citation.source_index for citation in citations}
-        supported = _list_not_refuted(citations) - self._refuted
+        supported = _list_accepted(citations) - self._without_evidence
         if not judged <= supported and settle_undecided(self._checker, self._read_support):
-            supported |= _list_not_refuted(self._checker.check(text).citations) - self._refuted
+            supported |= _list_accepted(self._checker.check(text).citations) - self._without_evidence
         if judged <= supported:
             return text
         self.unsupported += 1
@@ -100,8 +101,8 @@ class OutputStrings:
                 yield ADDRESS.format(place=place)
 
 
-def _list_not_refuted(citations: Iterable[Citation]) -> set[int]:
-    """Return the numbers of the sources with a citation that is not unsupported."""
+def _list_accepted(citations: Iterable[Citation]) -> set[int]:
+    """Return the numbers of the sources with at least one citation that is not unsupported."""
     return {citation.source_index for citation in citations if citation.verdict != "unsupported"}
 
 

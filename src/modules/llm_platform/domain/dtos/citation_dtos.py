@@ -11,7 +11,7 @@ from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.source_dtos import TextKind
 
 Verdict = Literal["supported", "partial", "unsupported", "unchecked"]
-SUPPORTING_VERDICTS: Final = ("supported", "partial")  # the quote bears the sentence out, in full or in part
+SUPPORTING_VERDICTS: Final = ("supported", "partial")  # the quote supports the sentence, fully or partly
 ModelVerdict = Literal["supported", "partial", "unsupported"]
 CheckedBy = Literal["words", "encoder", "model"]
 CitedBy = Literal["model", "platform"]

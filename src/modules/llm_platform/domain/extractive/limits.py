@@ -154,7 +154,8 @@ def _read_suffix(text: str) -> Iterator[Limit]:
             if after and (value := _read_value(text, quantity.start, is_date=False)):
                 limit = _add_context(_make_limit(kind, value), text, quantity.start, after.end())
                 noun = after["noun"].strip()
-                yield limit._replace(rest=f"{limit.rest} {noun}", noun=noun or limit.noun)
+                # The words stay in the rest, because "or older" says what is compared.
+                yield limit._replace(rest=f"{limit.rest} {text[value.end : after.end()]}", noun=noun or limit.noun)
                 return
 
 

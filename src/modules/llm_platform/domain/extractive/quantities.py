@@ -227,7 +227,9 @@ def _find_only_date(question: str, *, month_first: bool) -> DateRange | None:
     """Return the date of a question, None if it has two dates or an invalid one."""
     try:
         day = find_date_range(question, month_first=month_first)
-        return None if day is None or find_date(question[day.end :], month_first=month_first) else day
+        if day is None or find_date(question[day.end :], month_first=month_first):
+            return None
+        return None if _SHORT_DATE.search(question[day.end :]) else day
     except ValueError:
         return None
 

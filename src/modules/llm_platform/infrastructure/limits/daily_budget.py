@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 ALL: Final = "all"  # the account of the whole platform
 REFRESH_S: Final = 1.0  # maximum age of the sums of all processes
 SPENT: Final = "{setting} ({limit:g} US dollars) is spent: raise it, or wait until 00:00 UTC"
-UNDER_WAY: Final = "{setting} ({limit:g} US dollars) is reserved for running calls: try again, or raise it"
+UNDER_WAY: Final = "{setting} ({limit:g} US dollars) may be used up by running calls: try again, or raise it"
 
 
 @dataclass(frozen=True, slots=True)

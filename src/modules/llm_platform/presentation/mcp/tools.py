@@ -454,8 +454,8 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         description=(
             "Answer a question from the web or the operator's documents. Sentences cite their sources as [n], and each "
             "citation is compared with the text of its source. shallow: one search, some seconds; deep: three searches; "
-            "report: plans sub-questions, reads pages and writes a long text, which takes minutes (if there is a tool "
-            "start_research, it does not wait). Sends progress."
+            "report: plans sub-questions, reads pages and writes a long text, which takes minutes (the tool start_research, if "
+            "offered, returns at once). Sends progress."
         ),
         request=ResearchToolRequest,
         parameters=_RESEARCH_PARAMETERS,

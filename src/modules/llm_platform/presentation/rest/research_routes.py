@@ -47,7 +47,7 @@ from modules.llm_platform.presentation.rest.research_job_routes import submit
 
 router = APIRouter(prefix="/research", tags=["research"])
 
-FILES_NOTE = "With `files` the body may be larger: they may have 10 MB all together, which base64 makes 14 MB."
+FILES_NOTE = "With `files` the body may be larger: they may have 10 MB in total, which base64 makes 14 MB."
 WITH_FILES = BodyLimit(
     max_bytes=MAX_BODY_BYTES + ceil(MAX_FILES_BYTES / 3) * 4,  # base64 has four characters for three bytes
     timeout_s=60.0,

@@ -174,14 +174,22 @@ async def test_keyword_score_uses_queries_in_other_languages() -> None:
     assert made.scores[1].value == 0
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_results_without_a_score_in_time_are_scored_by_their_queries_too(times: int) -> None:
-    """Also where two sub-questions found the page."""
+@for_each(
+    "searches",
+    [
+        [(0, "solar sails")],
+        [(0, "паруса мира"), (0, "solar sails")],
+        [(0, "паруса мира"), (0, "solar sails"), (1, "кто платит")],
+        [(1, "кто платит"), (0, "паруса мира"), (0, "solar sails")],
+    ],
+)
+def test_results_without_a_score_in_time_are_scored_by_their_queries_too(searches: list[tuple[int, str]]) -> None:
+    """Also where two sub-questions found the page, in whatever order."""
     questions = ["Кто делает паруса?", "Кто платит за паруса?"]
     state = SearchState(questions=questions)
     page = WebSearchResultItem(title="Solar sails 101", url="https://sails.example", snippet="A thin mirror.")
-    for sub_question in questions[:times]:
-        state.add_results([page], sub_question, "solar sails")
+    for number, query in searches:
+        state.add_results([page], questions[number], query)
     assert state.score_remaining("Как летит солнечный парус?", "ru") == 1
     (ranked,) = state.list_ranked("Как летит солнечный парус?", "ru")
     assert 0 < ranked.score.value <= 5

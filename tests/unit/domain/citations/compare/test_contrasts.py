@@ -30,6 +30,7 @@ STATIONS = (
     "| City | Average COP | Failures |\n|---|---|---|\n| Graz | 3.6 | 0 |\n| Tromsø | 2.9 | 5 |\n| Lyon | 3.9 | 1 |"
 )
 
+SEATS = "| Room | Seats | Floor |\n|---|---|---|\n| Oak room | one hundred | 2 |\n| Ash room | 40 | 1 |"
 VISITORS = "| {} | 2019 | 2020 |\n|---|---|---|\n| Oak tower | 512 | 814 |\n| Ash tower | 300 | 411 |"
 
 
@@ -47,6 +48,9 @@ def cite(sentence: str, text: str, language: str) -> Citation:
         ("en", POSITIONS, "All positions are filled.", "All", "74"),
         ("en", POSITIONS, "Every position is filled.", "Every", "74"),
         ("en", "After 3 rounds, 74 of the 90 positions are filled.", "All positions are filled.", "All", "74"),
+        ("en", "74 (82 %) of the 90 positions are filled.", "All positions are filled.", "All", "74"),
+        ("en", "After 3 rounds, of the 90 positions, 74 are filled.", "All positions are filled.", "All", "74"),
+        ("zh", "会议后公布计划，员工很高兴。", "会议前公布计划。", "前", "后"),
         ("en", "Most of the samples were contaminated.", "All of the samples were contaminated.", "All", "Most"),
         ("en", TICKETS, "All members travel free.", "All", "Only"),
         ("en", PLANT, "The plant opens on 14 May.", "May", "September"),
@@ -87,6 +91,9 @@ def test_an_opposite_refutes_the_sentence(language: str, text: str, sentence: st
     [
         ("de", COUNCIL, "Jonas Weber stimmte gegen das Budget."),
         ("en", POSITIONS, "74 of the 90 positions are filled."),
+        ("en", "| Anna Smith | two cats | 7 dogs |\n| Smith | 3 cats | 1 dog |", "Anna Smith has 2 cats."),
+        ("en", "| Main Hall | a dozen chairs | yes |\n| Hall | 60 chairs | no |", "The main hall has 12 chairs."),
+        ("en", SEATS, "The Oak room seats 100 people."),
         ("en", "All 90 of the 90 positions are filled.", "All positions are filled."),
         ("en", PLANT, "The opening of the plant was moved to 2 September."),
         ("en", BONUS, "Employees receive a bonus of 600 euros once."),

@@ -243,7 +243,7 @@ def test_a_number_in_parentheses_cites_behind_white_space(text: str, cited: set[
     assert bound(text, given)[0][1] == cited
 
 
-@for_each("written", [" (1-3)", " (sources 1–3)", "¹⁻³", "<sup>1-3</sup>", " [1-3]"])
+@for_each("written", [" (1-3)", " (sources 1–3)", " (1—3)", "¹⁻³", "¹–³", "<sup>1-3</sup>", " [1-3]"])
 def test_a_range_cites_all_its_sources(written: str) -> None:
     given = tuple(GivenSource(number, text="Words") for number in range(1, 5))
     cited = read_citations(f"The tower is tall{written}.", given).markdown

@@ -8,7 +8,7 @@ results are scored by keywords.
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -77,6 +77,8 @@ class _Entry:
 
 
 class _Asked(NamedTuple):
+    """What a text is scored for."""
+
     question: str
     sub_question: str
     language: str
@@ -183,11 +185,11 @@ def parse_ranking(text: str, titles: Sequence[str]) -> list[tuple[float, ...] | 
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
-    """A result as one search shows it, and its position there."""
+    """A result as the search with the best position shows it, and the queries of all searches for the sub-question."""
 
     position: int
     item: WebSearchResultItem
-    query: str
+    queries: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -216,8 +218,12 @@ class SearchState:
         for position, item in enumerate(items):
             address = canonical_url(item.url)
             hits = self.hits.setdefault(address, {})
-            if sub_question not in hits or position < hits[sub_question].position:
-                hits[sub_question] = _Hit(position, item, query)
+            before = hits.get(sub_question)
+            queries = (query,) if before is None else tuple(dict.fromkeys((*before.queries, query)))
+            if before is None or position < before.position:
+                hits[sub_question] = _Hit(position, item, queries)
+            else:
+                hits[sub_question] = replace(before, queries=queries)
             known = self.candidates.get(address)
             if known is None:
                 self.candidates[address] = Candidate(item=item, question=sub_question, queries=(query,))
@@ -251,8 +257,10 @@ class SearchState:
         if score.by == "keywords" and len(hits) > 1:
             # An index of documents gives each question the excerpt that fits it, so each is scored with its own.
             values = {
-                asked: _score_text(one.item.title, one.item.text, (one.query,), _Asked(question, asked, language))
-                for asked, one in hits
+                sub_question: _score_text(
+                    one.item.title, one.item.text, one.queries, _Asked(question, sub_question, language)
+                )
+                for sub_question, one in hits
             }
             best, hit = max(hits, key=lambda found: values[found[0]])
             score = score.model_copy(update={"value": values[best]})

@@ -22,9 +22,8 @@ from modules.llm_platform.domain.text.positions import WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
-SAME_BUT_FOR_NEGATION: Final = (
-    0.9  # a sentence with this share of the claim's content words says the same but for a negation
-)
+# A sentence with this share of the claim's content words says the same but for a negation.
+SAME_BUT_FOR_NEGATION: Final = 0.9
 
 
 def find_denial(compared: Comparison) -> Mismatch | None:

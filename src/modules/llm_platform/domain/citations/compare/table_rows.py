@@ -5,6 +5,7 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText
 from modules.llm_platform.domain.citations.read.claims import Claim
+from modules.llm_platform.domain.citations.read.markup import DELIMITERS
 from modules.llm_platform.domain.markdown.cells import list_cell_spans
 from modules.llm_platform.domain.text.numbers import NumberValues, list_numbers
 from modules.llm_platform.domain.text.positions import SentenceNumber
@@ -25,12 +26,12 @@ def find_other_cell(
     If several cells have a number, the result is the cell whose column header shares most words with the claim, or the first of
     equal ones. `ranked` are the sentences of the source that share most with the claim.
     """
-    rows = [sentence for sentence in ranked if _is_row(source, sentence) and _find_header(source, sentence) != sentence]
+    rows = [sentence for sentence in ranked if _is_row(source, sentence) and not _is_header(source, sentence)]
     named = [row for row in rows if _is_named(claim, source, row)]
     if len(named) != 1:
         return None
     row, header = named[0], _find_header(source, named[0])
-    if any(values & other for at in (row, header) for other, _ in list_numbers(_get_text(source, at))):
+    if header == row or any(values & source.read_facts(source.spans[at]).values for at in (row, header)):
         return None
     cells, headers = _list_cells(source, row)[1:], _list_cells(source, header)[1:]
     figures = [
@@ -60,6 +61,11 @@ def _find_header(source: SourceText, row: SentenceNumber) -> SentenceNumber:
     while row > 0 and _is_row(source, before := SentenceNumber(row - 1)):
         row = before
     return row
+
+
+def _is_header(source: SourceText, row: SentenceNumber) -> bool:
+    """Return whether a row of dashes follows the row."""
+    return row + 1 < len(source.spans) and bool(DELIMITERS.match(_get_text(source, SentenceNumber(row + 1))))
 
 
 def _is_row(source: SourceText, sentence: SentenceNumber) -> bool:

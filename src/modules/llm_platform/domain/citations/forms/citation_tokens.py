@@ -44,7 +44,7 @@ _FORMS: Final = {
     "cite_label": r"<cite>(?P<label>[^<>\n]{1,200})</cite>",
     "narrated": NARRATED,  # `according to `, before a title
     "parentheses": r"\(",
-    "superscript": rf"(?<![\s\d²³]){_RAISED_DIGITS}(?:[,˒⁻ ]{{1,2}}{_RAISED_DIGITS}){{0,9}}",
+    "superscript": rf"(?<![\s\d²³]){_RAISED_DIGITS}(?:[,˒⁻–\- ]{{1,2}}{_RAISED_DIGITS}){{0,9}}",
     "digits": rf"{_AFTER_SENTENCE}\d{{1,3}}(?:,[ ]?\d{{1,3}}){{0,9}}{_BEFORE_SENTENCE}",  # `… of growth.1`
     "address": r"<?https?://|(?<![\w.@/])www\.",
 }

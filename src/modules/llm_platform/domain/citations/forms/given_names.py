@@ -19,7 +19,7 @@ _LABEL: Final = re.compile(
     r"(?:(?:see|cf\.|from|per)[ ])?(?:sources?|documents?|docs?\.?|passages?|results?|refs?\.?|references?|quelle)[ ]?[:#]?[ ]*",
     re.I,
 )
-_NUMBERS: Final = re.compile(r"#?\d{1,3}(?:[ ]?(?:[,;&–-]|and)[ ]?#?\d{1,3}){0,9}\Z")
+_NUMBERS: Final = re.compile(r"#?\d{1,3}(?:[ ]?(?:[,;&–—‑-]|and)[ ]?#?\d{1,3}){0,9}\Z")
 _NUMBER: Final = re.compile(r"\d+")
 _ENDS: Final = re.compile(r"[ ]*(?:[.,;:!?)|]|\Z)")
 

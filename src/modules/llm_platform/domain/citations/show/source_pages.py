@@ -10,9 +10,8 @@ def list_cited_pdf_pages(citations: Iterable[Citation]) -> dict[int, tuple[int, 
     """Return the pages at which supporting quotes begin, keyed by the number of their source, in the order of the text."""
     pages: dict[int, dict[int, None]] = {}
     for citation in sorted(citations, key=lambda citation: citation.start):
-        if (
-            citation.page is not None and citation.verdict in SUPPORTING_VERDICTS
-        ):  # a quote with another verdict is only the nearest passage
+        # A quote with another verdict is only the nearest passage.
+        if citation.page is not None and citation.verdict in SUPPORTING_VERDICTS:
             pages.setdefault(citation.source_index, {})[citation.page] = None
     return {index: tuple(numbers) for index, numbers in pages.items()}
 

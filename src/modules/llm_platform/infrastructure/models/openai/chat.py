@@ -33,8 +33,8 @@ from modules.llm_platform.infrastructure.models.openai.sdk import OpenAIClient, 
 MAX_MODELS_BYTES: Final = 4 << 20  # The list of a gateway has hundreds of models.
 MIN_CONTEXT_TOKENS: Final = 512
 MAX_CONTEXT_TOKENS: Final = 100_000_000
-MAX_NAMED_MODELS: Final = 8  # An error names so many of the service's models,
-MAX_NAME_CHARS: Final = 80  # with so many characters of each name.
+MAX_NAMED_MODELS: Final = 8  # An error lists at most this many models of the service.
+MAX_NAME_CHARS: Final = 80  # Longer names are cut.
 MAX_CALL_S: Final = 3600.0  # The limit for a service that never stops sending. Most callers have an earlier deadline.
 LOADING_PAUSE_S: Final = 1.0  # The pause between two tries while a server loads its model.
 TAIL_S: Final = 2.0  # The wait for the usage and [DONE] after the answer itself is complete.

@@ -118,8 +118,8 @@ class Suspensions:
         )  # a second search meets the same engines
         engines = ", ".join(list(failures)[:MAX_ENGINES_IN_ERROR])
         message = (
-            f"SearXNG has no available engine ({engines}): try later, or name other engines, as in SEARXNG_ENGINES_WEB, "
-            "SEARXNG_ENGINES_NEWS and SEARXNG_ENGINES_ACADEMIC"
+            f"SearXNG has no available engine ({engines}): try later, or name other engines in the request, or in "
+            "SEARXNG_ENGINES_WEB, SEARXNG_ENGINES_NEWS or SEARXNG_ENGINES_ACADEMIC"
         )
         if {failure.reason for failure in failed} <= {NOT_REACHABLE, TIMEOUT}:
             message = (

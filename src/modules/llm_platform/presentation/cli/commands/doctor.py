@@ -53,8 +53,8 @@ def doctor(
         bool,
         typer.Option(
             "--yes",
-            help="Include the checks that cost a little: a search of each provider and kind of source, a short answer of "
-            "each model.",
+            help="Include the checks that cost a little: a search of each paid provider and kind of source, a short answer of "
+            "each paid model, and the embedding of a question by a paid service.",
         ),
     ] = False,
     judge: Annotated[

@@ -79,10 +79,12 @@ def clean(ctx: typer.Context, as_json: options.PlainJson = False, yes: options.Y
 
 @cache_app.command("clear", cls=options.Command)
 def clear_all(ctx: typer.Context, as_json: options.PlainJson = False, yes: options.Yes = False) -> None:
-    """Remove all topics, and the indexes of folders."""
+    """Remove all topics, and the stored folders of --documents and DOCUMENTS_DIR."""
     context = get_command_context(ctx)
     _confirm(
-        context.console, "Remove all topics of the research store, and the indexes of folders?", prompts_enabled=not yes
+        context.console,
+        "Remove all topics of the research store, and the stored folders of --documents and DOCUMENTS_DIR?",
+        prompts_enabled=not yes,
     )
     removed = context.run(lambda platform: platform.store.clear(None))
     _print_removed(context.console, removed, as_json=as_json)

@@ -141,7 +141,7 @@ def _check_existence(cluster: ClusterMetadata, topics: Sequence[str]) -> Iterato
         replicas = min((len(partition.replicas) for partition in metadata.partitions.values()), default=0)
         detail = f"partitions: {len(metadata.partitions)}, replication factor: {replicas}"
         if replicas < 2:  # acks=all is as safe as the number of replicas
-            remedy = "one lost disk loses them, use replication factor 3"
+            remedy = "one lost disk loses the topic; use replication factor 3"
             yield CheckResult(f"topic {topic}", "warning", f"{detail}: {remedy}")
         else:
             yield CheckResult(f"topic {topic}", "ok", detail)

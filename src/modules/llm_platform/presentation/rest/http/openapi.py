@@ -18,7 +18,8 @@ ITEM_SCHEMA = "x-itemSchema"  # schema of a stream: OpenAPI 3.2 has it as itemSc
 REFERENCE = "#/components/schemas/{model}"
 BODY_NOTE = (
     "A JSON object of at most 1 MiB, of at most 8 MiB for a conversation (`/v1/chat/completions`, `/v1/responses`, "
-    "`/anthropic/v1/messages`). The media type `application/x-www-form-urlencoded`, which `curl -d` sends, is accepted too."
+    "`/anthropic/v1/messages` and its `/count_tokens`). The media type `application/x-www-form-urlencoded`, which `curl -d` "
+    "sends, is accepted too."
 )
 ERRORS = (Problem, ValidationProblem)
 # The request bodies and the events of all routes, by name: the document refers to them.

@@ -96,7 +96,7 @@ IGNORED_BY_RESEARCH: Final = (
     "temperature",
     *sorted(EXTRA_FIELDS - {"response_format", "n"}),
 )
-ONLY_LLM: Final = "is not supported by a research model: leave it out, or send the model of a language model"
+ONLY_LLM: Final = "is not supported by a research model: leave it out, or choose a language model as model"
 REFUSED_BY_RESEARCH: Final = dict.fromkeys(("logprobs", "logit_bias"), ONLY_LLM)
 REFUSED: Final = {
     "functions": "functions are not supported: send tools",
