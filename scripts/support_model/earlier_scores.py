@@ -3,7 +3,7 @@
     python -m scripts.support_model.earlier_scores CLAIMS.jsonl.gz OUT.jsonl.gz ENGLISH LANGUAGES [--joint JOINT]
 
 ENGLISH, LANGUAGES and JOINT are float weights that `mix`, `distil` and `train_english` wrote, with their `tokenizer.json`. A row
-gets `said`: the log-odds as the product combines them, the mean of both or the English one where that is certain; with JOINT,
+gets `said`: the log-odds as the product combined them, the mean of both or the English one where that is certain; with JOINT,
 the mean of this and of its log-odds. Pairs that a program made with a label, and light rewordings, get none, because the
 label is certain or the models know them least.
 """

@@ -7,16 +7,19 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from tests.fakes.support_model import FakeSupportModel, SupportModelContract
 
 from modules.llm_platform.domain.exceptions import SupportModelError
+from modules.llm_platform.domain.ports.support_model import ClaimToRead
 from modules.llm_platform.infrastructure.models.support import onnx_support_model
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import (
     ENGLISH_CLAIMS,
     ENGLISH_QUESTIONS,
     OTHER_LANGUAGES,
+    QUOTE_IS_OPEN,
     OnnxSupportModel,
     Release,
 )
@@ -77,7 +80,7 @@ class TestOnnxSupportModel(SupportModelContract):
         code = f"""
 import asyncio
 from {onnx_support_model.__name__} import OnnxSupportModel
-asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 1742.")]))
+asyncio.run(OnnxSupportModel().score_answers([("Is the mill old?", "The mill is from 1742.")]))
 """
         kept = {name: value for name, value in os.environ.items() if name in ("PATH", "SYSTEMROOT")}
         folders = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
@@ -92,8 +95,11 @@ asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 174
         passage = "Employees may work remotely on up to two days a week, provided that their manager agrees."
         said, unsaid = await model.score(
             [
-                ("With the manager's consent, staff can do their jobs from elsewhere two days per week.", passage),
-                ("Employees must visit their manager on two days a week.", passage),
+                ClaimToRead(said, passage, passage)
+                for said in (
+                    "With the manager's consent, staff can do their jobs from elsewhere two days per week.",
+                    "Employees must visit their manager on two days a week.",
+                )
             ]
         )
         assert said > unsaid
@@ -108,21 +114,34 @@ asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 174
         )
         assert answer > other + SURE_BY
 
-    async def test_both_encoders_read_undecided_claims(self, model: OnnxSupportModel) -> None:
-        """The score is the mean of both. A claim that the English encoder finds clearly supported is not read again."""
-        passage = "Employees may work remotely on up to two days a week, provided that their manager agrees."
-        found = ("With the manager's consent, staff can do their jobs from elsewhere two days per week.", passage)
-        left_open = ("Each team agrees which days it spends in the office.", passage)
-        folder, pairs = Path(onnx_support_model.__file__).parent, [found, left_open]
-        first, second = (
-            onnx_support_model._load(folder, one).score(0, pairs) for one in (ENGLISH_CLAIMS, OTHER_LANGUAGES)
+    async def test_an_open_claim_is_read_three_times(self, model: OnnxSupportModel) -> None:
+        """The score is the mean of the English encoder beside quote and passage, and of the other encoder beside the passage.
+
+        A claim that is clearly not in the quote is read once.
+        """
+        quote = "Employees may work remotely on up to two days a week, provided that their manager agrees."
+        passage = f"{quote} Each team meets in the office on Mondays."
+        unsaid, left_open = (
+            ClaimToRead(claim, quote, passage)
+            for claim in (
+                "Managers must work remotely on two days a week.",
+                "Each team agrees which days it spends in the office.",
+            )
         )
-        assert await model.score(pairs) == [first[0], (first[1] + second[1]) / 2]
+        folder = Path(onnx_support_model.__file__).parent
+        english, other = (onnx_support_model._load(folder, one) for one in (ENGLISH_CLAIMS, OTHER_LANGUAGES))
+        (clear,) = english.score(0, [(unsaid.claim, quote)])
+        assert clear < QUOTE_IS_OPEN[0]
+        readings = english.score(0, [(left_open.claim, quote), (left_open.claim, passage)])
+        readings += other.score(0, [(left_open.claim, passage)])
+        assert await model.score([unsaid, left_open]) == [clear, pytest.approx(fmean(readings))]
 
     @pytest.mark.parametrize(("said", "unsaid", "passage"), READ_IN_OTHER_LANGUAGES)
     async def test_the_model_reads_other_languages(
         self, model: OnnxSupportModel, said: str, unsaid: str, passage: str
     ) -> None:
         """This covers a paraphrase and a sentence with the words of the passage, in one language and across two."""
-        first, second = await model.score([(said, passage), (unsaid, passage)], is_english=False)
+        first, second = await model.score(
+            [ClaimToRead(claim, passage, passage) for claim in (said, unsaid)], is_english=False
+        )
         assert first > second + SURE_BY

@@ -209,6 +209,7 @@ from modules.llm_platform.domain.ports.research_job_store import LeaseLostError 
 from modules.llm_platform.domain.ports.research_store import IResearchStore as IResearchStore
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder as ISentenceEncoder
 from modules.llm_platform.domain.ports.site_reader import ISiteReader as ISiteReader
+from modules.llm_platform.domain.ports.support_model import ClaimToRead as ClaimToRead
 from modules.llm_platform.domain.ports.support_model import ISupportModel as ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer as ISynthesizer
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest as SynthesisRequest

@@ -15,6 +15,7 @@ MODULE_OF: Final = {
     "ChatMessage": "modules.llm_platform.domain.dtos.llm_dtos",
     "Citation": "modules.llm_platform.domain.dtos.citation_dtos",
     "CitedClaim": "modules.llm_platform.domain.dtos.citation_dtos",
+    "ClaimToRead": "modules.llm_platform.domain.ports.support_model",
     "ClaimedJob": "modules.llm_platform.domain.dtos.research_job_dtos",
     "Collection": "modules.llm_platform.domain.dtos.retrieval_dtos",
     "ConfiguredModel": "modules.llm_platform.domain.dtos.llm_dtos",

@@ -1,8 +1,8 @@
-"""The port of support models: two texts in, the log-odds that one supports or answers the other out."""
+"""The port of support models: texts in, the log-odds that one supports or answers the other out."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 ENGLISH: Final = "en"
 # The languages in which the support model was measured.
@@ -13,6 +13,20 @@ Task = Literal["support", "answer"]
 """What a score is about: whether a passage supports a claim, or whether a sentence answers a question."""
 
 
+class ClaimToRead(NamedTuple):
+    """A claim and what a support model reads beside it.
+
+    - `quote` is the one to three sentences of the source that say most of the claim.
+    - `passage` is the quote and further sentences of the source that share words with the claim. It may be the quote alone.
+
+    All are on one line.
+    """
+
+    claim: str
+    quote: str
+    passage: str
+
+
 class ISupportModel(ABC):
     """Reads whether a passage says what a claim says, and whether a sentence answers a question, in whatever words."""
 
@@ -20,8 +34,8 @@ class ISupportModel(ABC):
     digest: str = ""  # of the weights: equal digests give equal verdicts
 
     @abstractmethod
-    async def score(self, pairs: Sequence[tuple[str, str]], *, is_english: bool = True) -> list[float]:
-        """Return the log-odds that the passage supports the claim, for each pair (claim, passage), in order.
+    async def score(self, claims: Sequence[ClaimToRead], *, is_english: bool = True) -> list[float]:
+        """Return the log-odds that the passage supports the claim, for each claim, in order.
 
         `is_english` is False if a claim or a passage may be in another language; the two may have different ones.
         Texts longer than the model reads are cut. Raises an AppException if the model cannot be loaded or run.

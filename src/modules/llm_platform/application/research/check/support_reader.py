@@ -12,7 +12,7 @@ from modules.llm_platform.domain.citations.compare.undecided_claims import Undec
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.ports.support_model import ISupportModel
+from modules.llm_platform.domain.ports.support_model import ClaimToRead, ISupportModel
 from shared.exceptions import AppException
 
 PAIRS_AT_ONCE = 8  # small batches, so that the first verdicts come early
@@ -35,9 +35,11 @@ async def score_claims(model: ISupportModel, claims: Sequence[UndecidedClaim]) -
     scores: list[list[float]] = [[] for _ in claims]
     for is_english in (True, False):
         alike = [(one, found) for one, found in zip(claims, scores, strict=True) if one.is_english is is_english]
-        pairs = [(one.claim, passage.text) for one, _ in alike for passage in one.passages]
-        if pairs:
-            read = iter(await model.score(pairs, is_english=is_english))
+        to_read = [
+            ClaimToRead(one.claim, passage.quote_text, passage.text) for one, _ in alike for passage in one.passages
+        ]
+        if to_read:
+            read = iter(await model.score(to_read, is_english=is_english))
             for one, found in alike:
                 found += islice(read, len(one.passages))
     return scores

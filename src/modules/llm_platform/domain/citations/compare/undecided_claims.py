@@ -60,11 +60,12 @@ class PassageToRead(NamedTuple):
     """A passage that a support model reads beside a claim.
 
     - `text` is the passage on one line, with HTML entities decoded.
-    - `quote` is the span that the citation shows if this passage decides.
+    - `quote` is the span that the citation shows if this passage decides, and `quote_text` its text, written as `text` is.
     - `highest` is the highest verdict that the model may give for it.
     """
 
     text: str
+    quote_text: str
     quote: Span
     highest: Verdict
 
@@ -145,11 +146,12 @@ class UndecidedClaims:
         claim, is_english = read_claim(said, self._language), self._is_english(source)
         passages = []
         for text, quote in self._find_passages(claim, judgement, source):
-            allowed = find_highest_verdict(judgement.verdict, html.unescape(key.claim), source.text[slice(*quote)])
+            quote_text = source.text[slice(*quote)]
+            allowed = find_highest_verdict(judgement.verdict, html.unescape(key.claim), quote_text)
             highest = min(allowed, judgement.highest, key=POSSIBLE_SUPPORT.__getitem__)
             if judgement.shares_no_word and highest != "supported":  # other figures, or a clause without a marker
                 continue
-            passages.append(PassageToRead(html.unescape(text), quote, highest))
+            passages.append(PassageToRead(_clean(text), _clean(quote_text), quote, highest))
         return UndecidedClaim(key, claim.text, tuple(passages), judgement, is_english) if passages else None
 
     def _find_passages(self, claim: Claim, judgement: Judgement, source: SourceText) -> list[tuple[str, Span]]:
@@ -165,7 +167,7 @@ class UndecidedClaims:
             return [(source.collect_text(best, limit), judgement.quote)]
         if is_english or len(source.text) > MAX_WINDOWS_READ * limit:
             return []
-        return [(" ".join(source.text[slice(*window)].split()), window) for window in source.cut_windows(limit)]
+        return [(source.text[slice(*window)], window) for window in source.cut_windows(limit)]
 
     def _is_english(self, source: SourceText) -> bool:
         return self._primary == ENGLISH and source.language in (None, ENGLISH)
@@ -198,6 +200,11 @@ def load_support_thresholds(
     """
     stored = load_data("support_limits")["english" if is_english else "other languages"]
     return SupportThresholds(**stored[kind])
+
+
+def _clean(text: str) -> str:
+    """Return the text on one line, with HTML entities decoded."""
+    return html.unescape(" ".join(text.split()))
 
 
 def decide(undecided: UndecidedClaim, log_odds: Sequence[float]) -> Judgement:

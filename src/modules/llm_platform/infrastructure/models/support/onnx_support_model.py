@@ -1,7 +1,7 @@
 """The support model of the package: three cross-encoders in eight bits and less, run by onnxruntime on a CPU.
 
 One of 22 million parameters reads English claims, and one of 33 million English questions. One of 51 million parameters reads
-claims and questions in other languages. English claims that the first one leaves open are read by it, too.
+claims and questions in other languages, and the English claims that the first one leaves open.
 
 `scripts/support_model/` makes the weights from named data.
 """
@@ -16,11 +16,12 @@ from functools import cache
 from hashlib import sha256
 from itertools import compress
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from cachetools import LRUCache
 
-from modules.llm_platform.domain.ports.support_model import ISupportModel, Task
+from modules.llm_platform.domain.ports.support_model import ClaimToRead, ISupportModel, Task
 from modules.llm_platform.infrastructure.models.onnx_files import ONE_THREAD, ModelFiles
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 MAX_TEXT_CHARS: Final = 2000  # a longer text has more tokens than are read
 BATCH_PAIRS: Final = 4  # scored at once, so that the next caller waits for 0.1 seconds at most
 REMEMBERED_PAIRS: Final = 4096  # at most about 5 MB
-# An English claim between these log-odds is read by the second encoder too: half of the claims that the words leave in doubt.
-SECOND_READING_FROM: Final = -3.0
-SECOND_READING_TO: Final = 0.0
+# An English claim is first read beside its quote. If the score is within QUOTE_IS_OPEN, it is also read beside its passage (five
+# of six claims). If the mean of both is within MEAN_IS_OPEN, the encoder of other languages reads it, too (two of five claims).
+QUOTE_IS_OPEN: Final = (-3.2, 3.0)
+MEAN_IS_OPEN: Final = (-3.0, 0.0)
 NOT_INSTALLED: Final = 'the support model needs: pip install "llm-platform[meaning]"; or set CITATION_ENCODER=off'
 DAMAGED: Final = "its weights are damaged: pip install --force-reinstall llm-platform; or set CITATION_ENCODER=off"
 FILES: Final = ModelFiles(NOT_INSTALLED, DAMAGED)
@@ -92,7 +94,7 @@ class OnnxSupportModel(ISupportModel):
 
     name = "encoder"
     digest = sha256(
-        f"{ENGLISH_CLAIMS.weights_digest} {OTHER_LANGUAGES.weights_digest} {SECOND_READING_FROM} {SECOND_READING_TO}".encode()
+        f"{ENGLISH_CLAIMS.weights_digest} {OTHER_LANGUAGES.weights_digest} {QUOTE_IS_OPEN} {MEAN_IS_OPEN}".encode()
     ).hexdigest()
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -103,13 +105,18 @@ class OnnxSupportModel(ISupportModel):
     def begin_loading(self, task: Task = "support") -> None:
         self._thread.submit(_load, self._folder, ENGLISH_CLAIMS if task == "support" else ENGLISH_QUESTIONS)
 
-    async def score(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
+    async def score(self, claims: Sequence[ClaimToRead], *, is_english: bool = True) -> list[float]:
+        beside_passage = [(one.claim, one.passage) for one in claims]
         if not is_english:
-            return await self._read(OTHER_LANGUAGES, "support", pairs)
-        scores = await self._read(ENGLISH_CLAIMS, "support", pairs)
-        is_open = [SECOND_READING_FROM <= score <= SECOND_READING_TO for score in scores]
-        further = iter(await self._read(OTHER_LANGUAGES, "support", list(compress(pairs, is_open))))
-        return [(score + next(further)) / 2 if open_ else score for score, open_ in zip(scores, is_open, strict=True)]
+            return await self._read(OTHER_LANGUAGES, "support", beside_passage)
+        beside_quote = await self._read(ENGLISH_CLAIMS, "support", [(one.claim, one.quote) for one in claims])
+        readings = [[score] for score in beside_quote]
+        for release, (lowest, highest) in ((ENGLISH_CLAIMS, QUOTE_IS_OPEN), (OTHER_LANGUAGES, MEAN_IS_OPEN)):
+            is_open = [lowest <= fmean(scores) <= highest for scores in readings]
+            further = await self._read(release, "support", list(compress(beside_passage, is_open)))
+            for scores, score in zip(compress(readings, is_open), further, strict=True):
+                scores.append(score)
+        return [fmean(scores) for scores in readings]
 
     async def score_answers(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
         return await self._read(ENGLISH_QUESTIONS if is_english else OTHER_LANGUAGES, "answer", pairs)
