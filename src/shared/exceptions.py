@@ -19,7 +19,8 @@ class AppException(Exception):  # noqa: N818  the name is part of the public int
 
     A class names its own as keywords: `class PageError(AppException, code="page_error", status_code=502)`. The default message
     is the first line of the class's docstring. `retry_after_s` is the time in seconds that the upstream service asks to wait,
-    from `made_at` on, or None.
+    from `made_at` on, or None. `reason` has the words of a service, such as a database, for operators: no client sees them,
+    because they may name its users, tables and addresses.
     """
 
     code: ClassVar[str] = "internal"
@@ -36,11 +37,16 @@ class AppException(Exception):  # noqa: N818  the name is part of the public int
             if value is not None:
                 setattr(cls, name, value)
 
-    def __init__(self, message: str | None = None, *, retry_after_s: float | None = None) -> None:
+    def __init__(self, message: str | None = None, *, retry_after_s: float | None = None, reason: str = "") -> None:
         self.message = message or (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]
         self.retry_after_s = retry_after_s
+        self.reason = reason
         self.made_at = datetime.now(UTC)
         super().__init__(self.message)
+
+    def explain(self) -> str:
+        """Return the message and the reason, for an operator."""
+        return f"{self.message} ({self.reason})" if self.reason else self.message
 
     def problem(self, *, instance: str, request_id: str) -> dict[str, Any]:
         """Return the error as a problem object (RFC 9457) with the additional fields `code`, `retryable` and `request_id`.

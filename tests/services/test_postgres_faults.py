@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.outcome_store import sample_outcome
-from tests.services.postgres_server import PASSWORD, PostgresServer, opened
+from tests.services.postgres_server import PASSWORD, USER, PostgresServer, opened
 from tests.support.forked_command import COMMAND_LINE, run_forked
 
 from modules.llm_platform.application.services import health_service
@@ -112,7 +112,7 @@ async def test_restarted_database_is_used_again(postgres: PostgresServer, databa
         )
         for call in calls:
             error = await error_of(call, OutcomeStoreError)
-            assert "PostgreSQL cannot be used (" in error.message
+            assert "PostgreSQL cannot be used" in error.message
             assert "DATABASE_URL" in error.message
     finally:
         postgres.up()
@@ -250,7 +250,7 @@ async def test_removed_table_is_named_by_the_next_call(postgres: PostgresServer,
     store = PostgresOutcomeStore(database, 7.0)
     await store.probe()
     postgres.execute(url, "DROP SCHEMA llm_platform CASCADE")
-    assert "does not exist" in (await error_of(store.get("search", "a"), OutcomeStoreError)).message
+    assert "does not exist" in (await error_of(store.get("search", "a"), OutcomeStoreError)).reason
     assert "llm-platform store migrate" in (await error_of(store.get("search", "a"), OutcomeStoreError)).message
 
 
@@ -301,7 +301,8 @@ async def test_failed_migration_changes_nothing(postgres: PostgresServer, monkey
     with monkeypatch.context() as patched:
         patched.setattr(migrations, "MIGRATIONS", ((*migrations.MIGRATIONS[0], "SELECT no_such_function()"),))
         failed = await error_of(migrate(url), DatabaseError)
-    assert str(failed).endswith("does not exist): nothing was changed")  # instead of missing permissions
+    assert failed.reason.endswith("does not exist")
+    assert str(failed).endswith(": nothing was changed")  # instead of missing permissions
     assert await migrate(url) == (0, LATEST)
 
 
@@ -446,12 +447,13 @@ async def test_worker_with_a_database_leaves_no_file(url: str, tmp_path: Path) -
 
 
 async def test_store_error_names_no_secret(postgres: PostgresServer, tmp_path: Path) -> None:
-    """A refused login is reported without the password."""
+    """A refused login is reported without the password, and to a client also without the user."""
     wrong = postgres.url("postgres", "not-the-password")
     async with build_platform(settings(wrong, tmp_path)) as platform:
         error = await error_of(platform.store.topics(), StoreError)
-    assert "password authentication failed" in error.message
-    assert "not-the-password" not in repr(error)
+    assert "password authentication failed" in error.reason
+    assert USER not in error.message
+    assert "not-the-password" not in repr(error) + error.reason
 
 
 def test_command_migrates(postgres: PostgresServer, tmp_path: Path) -> None:

@@ -266,7 +266,7 @@ async def _store(store: IHealthProbe) -> list[CheckResult]:
     try:
         return [CheckResult(store.name, "ok", await store.ping() or USABLE)]
     except AppException as error:
-        return [CheckResult(store.name, "failed", error.message)]
+        return [CheckResult(store.name, "failed", error.explain())]
 
 
 async def _ping(provider: object) -> str:

@@ -190,4 +190,4 @@ async def migrate_database(settings: Settings) -> tuple[int, int]:
     try:
         return await migrate(settings.DATABASE_URL.get_secret_value())
     except DatabaseError as error:
-        raise StoreError(str(error)) from error
+        raise StoreError(str(error), reason=error.reason) from error

@@ -44,7 +44,7 @@ def exit_codes(console: Console) -> Iterator[None]:
         with console.ignore_broken_pipe():
             yield
     except AppException as error:
-        raise _exit(console, CommandError.from_status(error.status_code, error.message)) from None
+        raise _exit(console, CommandError.from_status(error.status_code, error.explain())) from None
     except CommandError as error:
         raise _exit(console, error) from None
     except SettingsError as error:

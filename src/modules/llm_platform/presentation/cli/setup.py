@@ -175,7 +175,7 @@ def network_remedy(*, is_keyless: bool) -> Iterator[None]:
     try:
         yield
     except AppException as error:
-        raise _with_remedy(CommandError.from_status(error.status_code, error.message), is_keyless) from error
+        raise _with_remedy(CommandError.from_status(error.status_code, error.explain()), is_keyless) from error
     except CommandError as error:
         raise _with_remedy(error, is_keyless) from error
 

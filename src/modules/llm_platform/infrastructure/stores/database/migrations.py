@@ -147,9 +147,7 @@ async def check_schema(connection: Connection) -> None:
     try:
         version = await read_schema_version(connection)
     except Error as error:
-        raise DatabaseError(
-            f"PostgreSQL does not show the tables ({read_reason(error)}): check DATABASE_URL"
-        ) from error
+        raise DatabaseError("PostgreSQL does not show the tables: check DATABASE_URL", read_reason(error)) from error
     if version == 0:
         raise DatabaseError(f"the database of DATABASE_URL has no tables of llm-platform: run `{COMMAND}`")
     if version < LATEST:
@@ -180,7 +178,7 @@ async def migrate(url: str) -> tuple[int, int]:
         return await _migrate(connection)
     except Error as error:
         remedy = NEEDS_RIGHTS if isinstance(error, InsufficientPrivilege) else "nothing was changed"
-        raise DatabaseError(f"the tables could not be migrated ({read_reason(error)}): {remedy}") from error
+        raise DatabaseError(f"the tables could not be migrated: {remedy}", read_reason(error)) from error
     finally:
         await connection.close()
 

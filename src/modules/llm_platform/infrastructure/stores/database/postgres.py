@@ -18,6 +18,8 @@ from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import DatabaseCall, database_call
 from modules.llm_platform.domain.telemetry.metrics import POSTGRES_UP
 
+log = logging.getLogger(__name__)
+
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
     from psycopg_pool import AsyncConnectionPool
@@ -40,7 +42,10 @@ NO_CONNECTION: Final = (
 )
 BUSY: Final = f"PostgreSQL is busy: none of {POOL_SIZE} connections was free within {POSTGRES_CONNECT_TIMEOUT_S:g} s"
 CLOSED: Final = "the connections to PostgreSQL are closed"
-# A host in a message. After a mistake in DATABASE_URL, it has a part of the password.
+UNREACHABLE: Final = "PostgreSQL cannot be used: check that it runs, and DATABASE_URL"
+REFUSED: Final = "PostgreSQL refused a statement: the log has the reason"
+READ_ONLY: Final = "PostgreSQL is read-only: let DATABASE_URL name the primary"
+# A host in a reason. After a mistake in DATABASE_URL, it has a part of the password.
 _HOST: Final = re.compile(r"host(?: name)? (?:'.*'|\".*\")")
 # With these options of libpq, a server that vanished is noticed after this time and not after minutes.
 _LIVENESS: Final = {
@@ -52,7 +57,14 @@ _LIVENESS: Final = {
 
 
 class DatabaseError(Exception):
-    """The database cannot be used. The message has the reason and the remedy, and no password."""
+    """The database cannot be used. Clients see the message: it has the remedy, and no words of the database.
+
+    `reason` has the words of the database, for the log and for operators: they may name its users, tables and addresses.
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class NewerTablesError(DatabaseError):
@@ -79,6 +91,7 @@ class Database:
         self._clock = clock
         self._metrics = metrics
         self._is_read_only = False  # It becomes True when the database refuses a write.
+        self._logged: tuple[str, str] | None = None  # The last logged failure; None after a call that succeeded.
         self._lock = asyncio.Lock()
         self._pool: Pool | None = None
         self._failure: DatabaseError | None = None
@@ -100,7 +113,9 @@ class Database:
                 result = await self._run(partial(self._observe, named), timeout_s)
             except DatabaseError as error:
                 self._note_failure(error.__cause__)
+                self._log_failure(error)
                 raise
+        self._logged = None
         self._metrics.set(POSTGRES_UP, 0 if self._is_read_only else 1)
         return result
 
@@ -130,17 +145,24 @@ class Database:
         if not self._closed and not isinstance(cause, DataError | IntegrityError):
             self._metrics.set(POSTGRES_UP, 0)
 
+    def _log_failure(self, error: DatabaseError) -> None:
+        """Log a failure once, and not for each call that meets it."""
+        failure = (str(error), error.reason)
+        if not self._closed and failure != self._logged:
+            self._logged = failure
+            log.warning("a call of PostgreSQL failed", extra={"error": str(error), "reason": error.reason})
+
     async def _run(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float) -> Result:
         was_open = self._pool is not None
         try:
             return await self._run_once(work, timeout_s)
         except _RepeatableError as error:
             if not was_open:
-                raise DatabaseError(str(error)) from error
+                raise _copy_error(error) from error
         try:
             return await self._run_once(work, timeout_s)
         except _RepeatableError as error:
-            raise DatabaseError(str(error)) from error
+            raise _copy_error(error) from error
 
     async def _run_once(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float) -> Result:
         """Run `work` once.
@@ -158,7 +180,7 @@ class Database:
                     return await work(connection)
                 except Error as error:
                     if connection.closed or _is_of_connection(error):
-                        raise _ConnectionLostError(describe_unreachable(error)) from error
+                        raise _ConnectionLostError(UNREACHABLE, read_reason(error)) from error
                     raise
 
         try:
@@ -177,10 +199,10 @@ class Database:
         except Error as error:
             if _is_of_connection(error):
                 # The pool was closed in the meantime.
-                raise _ConnectionLostError(describe_unreachable(error)) from error
+                raise _ConnectionLostError(UNREACHABLE, read_reason(error)) from error
             await self._replace_after(error, pool)
             kind = _RepeatableError if (error.sqlstate or "").startswith(ROLLED_BACK) else DatabaseError
-            raise kind(describe_refusal(error)) from error
+            raise kind(_describe_refusal(error), read_reason(error)) from error
 
     async def _replace_after(self, error: Exception, pool: Pool) -> None:
         """Replace the connections if the refusal is about the database and not about one statement."""
@@ -195,9 +217,12 @@ class Database:
         """Discard the pool if a new connection cannot be used, and raise DatabaseError with the reason."""
         try:
             await self._run_within(self._try_connection(), POSTGRES_CONNECT_TIMEOUT_S)
-        except (TimeoutError, DatabaseError) as error:
+        except TimeoutError as error:
             await self._discard(pool)
-            raise DatabaseError(str(error) or NO_CONNECTION) from error
+            raise DatabaseError(NO_CONNECTION) from error
+        except DatabaseError as error:
+            await self._discard(pool)
+            raise _copy_error(error) from error
 
     def _check_soon(self, pool: Pool) -> None:
         """Check the pool in the background after a statement that took too long. It may only have waited for a lock."""
@@ -236,7 +261,7 @@ class Database:
                 raise DatabaseError(CLOSED)
             if self._pool is None:
                 if self._failure is not None and self._clock() < self._failed_at + RETRY_S:
-                    raise DatabaseError(str(self._failure)) from self._failure
+                    raise _copy_error(self._failure) from self._failure
                 self._pool = await self._open()
             return self._pool
 
@@ -252,7 +277,7 @@ class Database:
             self._failure = None
             return await self._make_pool()
         self._failed_at = self._clock()
-        raise DatabaseError(str(self._failure)) from self._failure
+        raise _copy_error(self._failure) from self._failure
 
     async def _try_connection(self) -> None:
         connection = await connect(self._url)
@@ -313,12 +338,17 @@ async def _run_named(
     return await work(cast("Connection", _NamingConnection(connection, call)))
 
 
-class _RepeatableError(Exception):
+class _RepeatableError(DatabaseError):
     """The call had no effect, and may succeed if it is repeated."""
 
 
 class _ConnectionLostError(_RepeatableError):
     """The connection broke during a call."""
+
+
+def _copy_error(error: DatabaseError) -> DatabaseError:
+    """Return a new DatabaseError with the same message and reason, for a caller of its own."""
+    return DatabaseError(str(error), error.reason)
 
 
 def _is_of_connection(error: Exception) -> bool:
@@ -336,7 +366,7 @@ async def connect(url: str) -> Connection:
     try:
         return await AsyncConnection.connect(url, **make_connection_options())
     except Error as error:
-        raise DatabaseError(describe_unreachable(error)) from error
+        raise DatabaseError(UNREACHABLE, read_reason(error)) from error
 
 
 def make_connection_options() -> dict[str, Any]:
@@ -344,20 +374,17 @@ def make_connection_options() -> dict[str, Any]:
     return {"autocommit": True, "prepare_threshold": None, "application_name": "llm-platform", **_LIVENESS}
 
 
-def describe_unreachable(error: Exception) -> str:
-    """Return the message for a database that cannot be reached or refuses the login."""
-    return f"PostgreSQL cannot be used ({read_reason(error)}): check DATABASE_URL"
-
-
-def describe_refusal(error: Exception) -> str:
+def _describe_refusal(error: Exception) -> str:
     """Return the message for a statement that failed."""
     from psycopg.errors import ReadOnlySqlTransaction
 
-    remedy = ": let DATABASE_URL name the primary" if isinstance(error, ReadOnlySqlTransaction) else ""
-    return f"PostgreSQL refused a statement ({read_reason(error)}){remedy}"
+    return READ_ONLY if isinstance(error, ReadOnlySqlTransaction) else REFUSED
 
 
 def read_reason(error: Exception) -> str:
-    """Return the first line of the message of psycopg, libpq or the server. It has no password and host, as clients see it."""
+    """Return the first line of the message of psycopg, libpq or the server, without password and host.
+
+    It may name a user, a database or a table, so it is not for clients.
+    """
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return _HOST.sub("the host", lines[0].rpartition(" failed: ")[2])[:MAX_REASON_CHARS]

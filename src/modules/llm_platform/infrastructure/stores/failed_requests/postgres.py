@@ -30,4 +30,4 @@ class PostgresFailedRequestStore(SqlFailedRequestStore):
         try:
             return await self._database.run(work)
         except DatabaseError as error:
-            raise OutcomeStoreError(str(error)) from error
+            raise OutcomeStoreError(str(error), reason=error.reason) from error

@@ -246,4 +246,4 @@ def _digest(stage: RagStage, request_id: str, tenant: str) -> bytes:
 
 
 def _translate_error(error: DatabaseError) -> OutcomeStoreError:
-    return OutcomeStoreError(f"{error}; nothing is answered until it can be used")
+    return OutcomeStoreError(f"{error}; nothing is answered until it can be used", reason=error.reason)

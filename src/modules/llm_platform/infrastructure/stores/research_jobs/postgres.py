@@ -68,4 +68,4 @@ class PostgresResearchJobStore(SqlResearchJobStore):
         try:
             return await self._database.run(work)
         except DatabaseError as error:
-            raise StoreUnavailableError(str(error)) from error
+            raise StoreUnavailableError(str(error), reason=error.reason) from error

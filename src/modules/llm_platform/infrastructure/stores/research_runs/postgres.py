@@ -242,7 +242,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         try:
             return await self._database.run(work, timeout_s)
         except DatabaseError as error:
-            raise StoreUnavailableError(str(error)) from error
+            raise StoreUnavailableError(str(error), reason=error.reason) from error
 
 
 async def _fetch(connection: Connection, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

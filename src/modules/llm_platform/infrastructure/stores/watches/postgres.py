@@ -42,4 +42,4 @@ class PostgresWatchStore(SqlWatchStore):
         try:
             return await self._database.run(work)
         except DatabaseError as error:
-            raise StoreUnavailableError(str(error)) from error
+            raise StoreUnavailableError(str(error), reason=error.reason) from error

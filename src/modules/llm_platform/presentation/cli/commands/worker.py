@@ -347,7 +347,7 @@ async def _check_dependencies(
         dependencies = list(parts.dependencies)
         outcomes = await asyncio.gather(*(run_probe(dependency.call) for dependency in dependencies))
         results = [
-            CheckResult(dependency.name, "failed", outcome.message)
+            CheckResult(dependency.name, "failed", outcome.explain())
             if isinstance(outcome, AppException)
             else CheckResult(dependency.name, "ok", outcome)
             for dependency, outcome in zip(dependencies, outcomes, strict=True)
