@@ -12,6 +12,10 @@ from modules.llm_platform.infrastructure import redis_client
 log = logging.getLogger(__name__)
 
 DAYS_REMOVED: Final = 7  # days removed before the one that is counted
+FOREIGN_VALUE: Final = (
+    "the spending of the day is not in Redis: {key} has a value of another program: remove this key, "
+    "or give Redis to the platform alone"
+)
 EVICTED: Final = "set maxmemory-policy of Redis to volatile-lru, which evicts no key without an expiry"
 
 # KEYS: the hash of the day, and those of the days before. ARGV: for each account its name, the amount, and the sum that the
@@ -66,5 +70,8 @@ class RedisSpendingStore(ISpendingStore):
                     extra={"remedy": EVICTED},
                 )
             return {account: float(usd) for account, usd in zip(amounts, sums, strict=True)}
-        except (redis_client.RedisUnavailableError, redis_client.ForeignValueError, ValueError) as error:
+        except redis_client.RedisUnavailableError as error:
             raise SpendingStoreError(f"the spending of the day is not in Redis: {error}") from error
+        except (redis_client.ForeignValueError, ValueError):
+            # The error of `float` quotes the value, so it is not the cause of the error that is raised.
+            raise SpendingStoreError(FOREIGN_VALUE.format(key=keys[0])) from None
