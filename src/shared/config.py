@@ -196,6 +196,7 @@ class Settings(BaseSettings):
         "Private Ed25519 key that signs sealed answers: 64 hex digits, as `openssl rand -hex 32` prints them; default: sealed "
         "answers are not signed. It needs the extra `seal`",
         "you seal answers, and others must see that they come from you",
+        command="openssl rand -hex 32",
     )
     WEBHOOK_ALLOWED_HOSTS: types.HostList = setting(
         (),

@@ -62,17 +62,19 @@ def setting(
     *,
     names: tuple[str, ...] = (),
     example: str | None = None,
+    command: str | None = None,
     **options: Any,
 ) -> Any:
     """Return the field of a setting.
 
     - `set_if` says who sets it and why. It is the rest of "Set it if", and begins with "you".
     - `names` are all its variables if there are several. The first one takes precedence.
+    - `command` prints a valid value of a secret that only some texts are. An example would be copied, and then known to all.
     """
     return Field(
         default,
         description=description,
-        json_schema_extra={"set_if": set_if},
+        json_schema_extra={"set_if": set_if, "command": command},
         validation_alias=AliasChoices(*names) if names else None,
         examples=None if example is None else [example],
         **options,
@@ -199,9 +201,14 @@ def _rewrite_detail(
     inside = f"({position}) " if len(rest) > 1 else ""  # JSON values need it, comma-separated lists do not
     shown = make_example(table.model_fields, field)
     if shown.endswith("="):  # a secret has no default and no example
-        shown += "your-key"
+        shown += _make_secret_example(table.model_fields[field])
     message = f"{inside}{_plain_message(detail['type'], detail['msg'])}. Example: {shown}"
     return error_detail(detail["type"], find_origin(table, field, arguments)[0], message)
+
+
+def _make_secret_example(info: FieldInfo) -> str:
+    command = info.json_schema_extra.get("command") if isinstance(info.json_schema_extra, dict) else None
+    return f"$({command})" if command else "your-key"
 
 
 def _plain_message(kind: str, text: str) -> str:

@@ -248,7 +248,7 @@ def _check_webhook_secret(value: SecretStr) -> SecretStr:
 
 def _check_seal_key(value: SecretStr) -> SecretStr:
     if not _SEAL_KEY.fullmatch(value.get_secret_value()):
-        raise ValueError("must be 64 hex digits: openssl rand -hex 32")
+        raise ValueError("must be 64 hex digits")
     if value.get_secret_value().lower() == _PUBLISHED_SEAL_KEY:
         raise ValueError("must be a key of your own: RFC 8032 publishes this one, so anybody can sign with it")
     return value

@@ -415,6 +415,13 @@ def test_a_key_that_anybody_knows_signs_nothing(key: str, monkeypatch: pytest.Mo
     assert key not in str(caught.value)
 
 
+def test_the_example_of_a_seal_key_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error shows how to make a key. A key in an example would be copied, and `your-key` is refused like any other text."""
+    monkeypatch.setenv("SEAL_KEY", "your-key")
+    with pytest.raises(SettingsError, match=r"64 hex digits\. Example: SEAL_KEY=\$\(openssl rand -hex 32\)$"):
+        Settings.load()
+
+
 class TestDescription:
     @for_each("field", ALL)
     def test_every_setting_has_a_description(self, field: str) -> None:
