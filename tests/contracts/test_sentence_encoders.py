@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from tests.fakes.sentence_encoder import FakeSentenceEncoder, SentenceEncoderCon
 
 from modules.llm_platform.domain.exceptions import SupportModelError
 from modules.llm_platform.infrastructure.models.sentences import vectors
-from modules.llm_platform.infrastructure.models.sentences.encoder import PackagedSentenceEncoder
+from modules.llm_platform.infrastructure.models.sentences.encoder import BATCH_SENTENCES, PackagedSentenceEncoder
 
 
 class TestFakeSentenceEncoder(SentenceEncoderContract):
@@ -84,6 +86,35 @@ class TestPackagedSentenceEncoder(SentenceEncoderContract):
         assert await encoder.measure_closeness("Which room?", [*texts, texts[0]]) == [1.0] * 41
         assert await encoder.measure_closeness("What has a window?", texts) == [1.0] * 40
         assert encoded == texts
+
+    async def test_vectors_from_before_a_timeout_are_kept(
+        self, encoder: PackagedSentenceEncoder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The caller gives up during the second batch. The next question does not encode the first batch again."""
+        encoded: list[str] = []
+        has_timed_out = threading.Event()
+        loop = asyncio.get_running_loop()
+
+        class Vectors:
+            def encode_question(self, text: str) -> Any:
+                return numpy.array([1.0, 0.0])
+
+            def encode_sentences(self, texts: Sequence[str]) -> list[Any]:
+                if encoded and not has_timed_out.is_set():
+                    loop.call_soon_threadsafe(limit.reschedule, loop.time())
+                    has_timed_out.wait()
+                encoded.extend(texts)
+                return [numpy.array([1.0, 0.0]) for _ in texts]
+
+        monkeypatch.setattr(vectors, "load_universal", Vectors)
+        texts = [f"Room {number} has a window." for number in range(2 * BATCH_SENTENCES)]
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(None) as limit:
+                await encoder.measure_closeness("Which room?", texts)
+        has_timed_out.set()
+        assert await encoder.measure_closeness("What has a window?", texts) == [1.0] * len(texts)
+        first = texts[:BATCH_SENTENCES]
+        assert [text for text in encoded if text in first] == first
 
     @pytest.mark.parametrize("content", [None, b"", b"\x08\x08\x12\x07pytorch"])
     async def test_damaged_weights_say_how_to_mend_them(

@@ -59,6 +59,32 @@ def test_a_limit_of_something_else_is_not_answered(question: str) -> None:
     assert found_in(ROOMS, question) is None
 
 
+MEMBERS = """# Members
+
+| Member | Age | Joined |
+|---|---|---|
+| Ada | 34 | 2014 |
+| Ben | 17 | 2016 |
+| Cleo | 52 | 2019 |
+"""
+
+
+@for_each(
+    ("question", "rows"),
+    [
+        ("Which members joined in 2016 or earlier?", ["Ada", "Ben"]),
+        ("Who joined in 2016 or earlier?", ["Ada", "Ben"]),
+        ("Who is 34 or younger?", ["Ada", "Ben"]),
+        ("Who was here in 2016 or earlier?", None),
+        ("Which members are from 2016 or earlier?", None),
+    ],
+)
+def test_a_year_or_earlier_is_no_age(question: str, rows: list[str] | None) -> None:
+    """The words after "or" say what is compared. If no column is named, all members would be at most 2016 years old."""
+    found = found_in(MEMBERS, question)
+    assert (found and names(found)) == rows
+
+
 TOOLS = """# Tools for hire
 
 | Tool | Day rate (£) | Week (£) | Temp °C | Hours this week | Nitrate mg/L | Age |

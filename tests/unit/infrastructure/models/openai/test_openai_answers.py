@@ -26,6 +26,7 @@ from tests.support.chat_server import (
     usage_chunk,
 )
 
+from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import (
     LLMBlockedError,
@@ -632,6 +633,14 @@ async def test_a_ping_lists_the_models(serve: Callable, reply: Reply) -> None:
     provider, server = await serve(reply)
     assert "reachable" in await provider.ping()
     assert (server.asked[0].method, server.asked[0].target) == ("GET", "/v1/models")
+
+
+async def test_health_shows_names_of_models_that_fit_a_line(serve: Callable) -> None:
+    """A longer name is cut to 80 characters, and a name with control characters is left out."""
+    names = ["a" * 80 + "bbb", "red\x1b[31m", "two\nlines", "small"]
+    provider, _ = await serve(answer(json.dumps({"data": [{"id": name} for name in names]}).encode()))
+    health = await HealthService({}, {"kimi": provider}, deadline_s=AT_ONCE_S).check()
+    assert health.components["kimi"].detail.endswith(f" to one of {'a' * 80}, small")
 
 
 @pytest.mark.parametrize(
