@@ -87,7 +87,7 @@ class TestAnswers:
     async def test_a_reset_takes_the_text_back(self, browser: Browser, base: str) -> None:
         """Tokens before a reset are removed. The notes say that a limit was reached, and what failed."""
         degraded = [
-            {"component": "write", "reason": "budget: 1 calls left out", "until": None},
+            {"component": "write", "reason": "budget: 1 call left out", "until": None},
             {"component": "searxng/google", "reason": "blocked: captcha", "until": "2030-01-01T00:00:00Z"},
         ]
         answer = response(

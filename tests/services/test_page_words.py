@@ -338,7 +338,7 @@ class TestProblems:
             {"component": "searxng/google", "reason": "captcha", "until": None},
             {"component": "searxng/bing", "reason": "too many requests", "until": None},
             {"component": "documents", "reason": "web_search_config: set DOCUMENTS_DIR to a folder", "until": None},
-            {"component": "rank", "reason": "budget: 1 calls left out", "until": None},
+            {"component": "rank", "reason": "budget: 1 call left out", "until": None},
         ]
         answer = response(ENGLISH, degraded=degraded, metadata={"uncited_sentences": 2})
         async with visiting(browser, base, 390) as visit:

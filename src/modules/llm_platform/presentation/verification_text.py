@@ -14,6 +14,7 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
     VerifiedSource,
     VerifiedText,
 )
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 VERDICTS: Final[dict[Verdict, str]] = {
@@ -55,9 +56,9 @@ def describe_counts(verified: VerifiedText) -> str:
     names = COUNTED if has_findings else VERDICTS
     found = [f"{count} {label}" for name, label in names.items() if (count := getattr(counts, name))]
     uncited = f"; {counts.uncited} without a citation" if counts.uncited else ""
-    sources = f"{counts.read} of {_format_count(counts.sources, 'source')} read"
+    sources = f"{counts.read} of {format_count(counts.sources, 'source')} read"
     return (
-        f"{_format_count(counts.sentences, 'sentence')}: {', '.join(found) or 'nothing to check'}{uncited}. {sources}."
+        f"{format_count(counts.sentences, 'sentence')}: {', '.join(found) or 'nothing to check'}{uncited}. {sources}."
     )
 
 
@@ -65,27 +66,23 @@ def describe_unsupported(verified: VerifiedText) -> str:
     """Return one line: how many sentences are not supported, and how many of these a source contradicts."""
     count, contradicted = verified.counts.unsupported, verified.counts.contradicted
     verb = "is not supported by its" if count == 1 else "are not supported by their"
-    line = f"{count} of {_format_count(verified.counts.sentences, 'sentence')} {verb} sources"
+    line = f"{count} of {format_count(verified.counts.sentences, 'sentence')} {verb} sources"
     return f"{line}, {contradicted} of them contradicted" if contradicted else line
 
 
 def describe_no_longer_hold(verified: VerifiedAgain) -> str:
-    return _describe_lost(verified.no_longer_hold, _format_count(verified.counts.sentences, "sentence"))
+    return _describe_lost(verified.no_longer_hold, format_count(verified.counts.sentences, "sentence"))
 
 
 def describe_comparison(verified: VerifiedAgain, compared: int) -> str:
     """Return how many of the `compared` sentences no longer hold. The other sentences of the text were not compared."""
     if not compared:
         return NOTHING_COMPARED
-    return _describe_lost(verified.no_longer_hold, _format_count(compared, "compared sentence"))
+    return _describe_lost(verified.no_longer_hold, format_count(compared, "compared sentence"))
 
 
 def _describe_lost(count: int, sentences: str) -> str:
     return f"{count} of {sentences} no longer {'holds' if count == 1 else 'hold'}"
-
-
-def _format_count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def find_doubted(verified: VerifiedText) -> Iterator[VerifiedSentence]:

@@ -180,7 +180,7 @@ class TestWhatIsDone:
         monkeypatch.setattr("modules.llm_platform.application.rag.passages.FORM", "2")
         report = await index(shelf, store)
         assert counts(report) == (0, 3, 0, 0, 0)
-        assert [problem.reason for problem in report.problems] == [UPGRADED.format(3)]
+        assert [problem.reason for problem in report.problems] == [UPGRADED.format(documents="3 documents were")]
         assert not (await index(shelf, store)).problems
 
     async def test_words_alone(self, shelf: Shelf, store: Watched) -> None:

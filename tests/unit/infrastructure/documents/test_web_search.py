@@ -338,7 +338,7 @@ async def test_health(folder: Path, tmp_path: Path, make: Make, monkeypatch: pyt
     (folder / "a.md").write_text("gateway")
     adapter = make()
     await search(adapter)
-    assert await adapter.ping() == "1 documents"
+    assert await adapter.ping() == "1 document"
     missing = searching("by words", tmp_path / "nowhere", tmp_path / "kept")
     with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR"):
         await missing.ping()

@@ -734,7 +734,7 @@ class TestResults:
         )
         count = int(verdict == "supported")
         text = texts.research_text(answer(citations=(citation,)))
-        told = f"Verification: {count} of 1 citations are supported by the text of their source."
+        told = f"Verification: {count} of 1 citation is supported by the text of its source."
         assert text == "\n\n".join(
             [ANSWER, f"Sources:\n[1] asyncio — {REF.url}", "\n".join([told, *([line] if line else [])])]
         )

@@ -175,7 +175,7 @@ async def test_an_answer_is_read_with_its_sources_and_verdicts() -> None:
         result = await client.call_tool("research", QUESTION)
     assert text_of(result) == (
         f"{ANSWER}\n\nSources:\n[1] asyncio — {REF.url}\n\n"
-        "Verification: 1 of 2 citations are supported by the text of their source.\n"
+        "Verification: 1 of 2 citations is supported by the text of its source.\n"
         "- not found in [1]: It was written by Guido.\n\n"
         "Failed or incomplete:\n- searxng/google: captcha"
     )
@@ -209,7 +209,7 @@ async def test_progress_has_the_steps_in_order(mode: str) -> None:
         "searched: asyncio (3 results from fake)",
         "read: https://docs.example.org (90 characters)",
         "read: https://down.example.org (page_timeout)",
-        "writing the answer from 1 sources",
+        "writing the answer from 1 source",
     ]
 
 
@@ -680,7 +680,7 @@ async def test_stored_reports_are_resources(mode: str) -> None:
         assert content.mime_type == "text/markdown"
         assert content.text.startswith(f"# {resource.title}\n\nAn event loop runs tasks. [1]")
         assert "<script>" not in content.text
-        assert "1 of 1 citations are supported" in content.text
+        assert "1 of 1 citation is supported" in content.text
 
 
 @for_each("uri", ["llm-platform://reports/none", "llm-platform://reports/..%2F..%2Fetc", "file:///etc/passwd"])

@@ -25,6 +25,7 @@ from modules.llm_platform.domain.retrieval.merge_passages import (
     merge_short_document,
 )
 from modules.llm_platform.domain.retrieval.whole_table import join_whole_tables, wants_whole_table
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host, is_openable
 from shared.exceptions import AppException
@@ -344,5 +345,6 @@ def _report_unsupported(answer: WrittenAnswer) -> tuple[Degraded, ...]:
     failed = sum(verdict not in SUPPORTING_VERDICTS for verdict in verdicts)
     if not failed:
         return ()
-    reason = f"unsupported: {failed} of {len(verdicts)} citations were not found in their documents"
+    verb = "was not found in its document" if failed == 1 else "were not found in their documents"
+    reason = f"unsupported: {failed} of {format_count(len(verdicts), 'citation')} {verb}"
     return (Degraded(component=answer.synthesis.synthesizer, reason=reason),)

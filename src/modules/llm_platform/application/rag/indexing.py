@@ -18,12 +18,13 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Embedded
 from modules.llm_platform.domain.ports.document_source import IDocumentSource
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.domain.text.counts import format_count
 
 log = logging.getLogger(__name__)
 
 STORE_BATCH_DOCUMENTS: Final = 32
 REMOVE_BATCH_DOCUMENTS: Final = 500
-UPGRADED: Final = "{} documents were stored by another version, so they were read and embedded again"
+UPGRADED: Final = "{documents} read and embedded again, because another version of this program had stored the text"
 NOTHING_FOUND: Final = "no document was found, so nothing was removed"
 INCOMPLETE_WALK: Final = "not every place could be read, so nothing was removed"
 
@@ -86,7 +87,8 @@ class IndexingService:
             await self._store.finish(self.collection)
         await intake.report_stored()
         if progress.upgraded:
-            progress.add_problem(self.collection, UPGRADED.format(progress.upgraded))
+            documents = format_count(progress.upgraded, "document was", "documents were")
+            progress.add_problem(self.collection, UPGRADED.format(documents=documents))
         report = progress.report(self.collection, self._embedder.name)
         counts = report.model_dump(exclude={"problems"})
         log.info("indexed", extra={**counts, "duration_ms": round((self._clock() - began) * 1000, 1)})

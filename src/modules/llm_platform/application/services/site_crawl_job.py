@@ -11,6 +11,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, Resea
 from modules.llm_platform.domain.dtos.research_job_dtos import CRAWL, ClaimedJob
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawlRequest
 from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.text.counts import format_count
 
 READ: Final = "ok"  # status of a page that was read
 NOT_READ: Final = "page_error"  # status of an unread page without an error code
@@ -49,7 +50,8 @@ class SiteCrawlRunner:
             pages_read=len(sources),
             pages_failed=len(found.failed),
         )
-        synthesis = f"{len(sources)} pages of {found.base_url} were read."
+        were = "was" if len(sources) == 1 else "were"
+        synthesis = f"{format_count(len(sources), 'page')} of {found.base_url} {were} read."
         response = ResearchResponse(
             query=job.request.query, depth=job.request.depth, synthesis=synthesis, metadata=metadata
         )

@@ -16,8 +16,14 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
     VerifiedAgain,
     VerifiedText,
 )
+from modules.llm_platform.domain.text.counts import format_count
 
-SUMMARY: Final = "{unsupported} of {sentences} sentences are not supported by their sources."
+SUMMARY: Final = "{unsupported} of {sentences} {are} not supported by {their} sources."
+
+
+def _summarize(unsupported: int, sentences: int) -> str:
+    are, their = ("is", "its") if unsupported == 1 or sentences == 1 else ("are", "their")
+    return SUMMARY.format(unsupported=unsupported, sentences=format_count(sentences, "sentence"), are=are, their=their)
 
 
 class VerificationRunner:
@@ -44,7 +50,7 @@ def make_stored_response(request: ResearchRequest, verified: VerifiedText) -> Re
     return ResearchResponse(
         query=request.query,
         depth=request.depth,
-        synthesis=SUMMARY.format(unsupported=counts.unsupported, sentences=counts.sentences),
+        synthesis=_summarize(counts.unsupported, counts.sentences),
         output=verified.model_dump(mode="json"),
         degraded=verified.degraded,
         metadata=ResearchMetadata.model_validate(

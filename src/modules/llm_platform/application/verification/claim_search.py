@@ -19,6 +19,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 )
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.search.request_count import RequestCount
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable
 from shared.exceptions import AppException
 
@@ -26,7 +27,7 @@ MAX_SEARCHES: Final = 10  # searches of the web, one for each unsupported senten
 MAX_DOCUMENT_SEARCHES: Final = 40
 RESULTS_PER_SEARCH: Final = 3  # pages that are read for each search
 MAX_CONCURRENT_SEARCHES: Final = 3
-NOT_SEARCHED: Final = "timeout: {count} sentences were not searched for in time: split the text, or try again"
+NOT_SEARCHED: Final = "timeout: {sentences} not searched for in time: split the text, or try again"
 
 
 class ClaimSearch:
@@ -61,7 +62,7 @@ class ClaimSearch:
         semaphore = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
         results = await asyncio.gather(*(self._search(claim, semaphore) for claim in claims))
         if self._late:
-            reason = NOT_SEARCHED.format(count=self._late)
+            reason = NOT_SEARCHED.format(sentences=format_count(self._late, "sentence was", "sentences were"))
             self.degraded.append(Degraded(component=self._provider.name, reason=reason))
         return results
 

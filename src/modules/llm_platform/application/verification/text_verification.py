@@ -34,6 +34,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.egress_log import EgressLog
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.text.language import choose_language
 
 # The shares of `timeout_s` after which each stage ends.
@@ -42,7 +43,7 @@ FINDING_SHARE: Final = 0.85
 COMPARING_SHARE: Final = 0.9
 JUDGING_SHARE: Final = 0.95
 TOO_MANY_SOURCES: Final = "The text names {count} sources; the limit is {most}. Split the text."
-NOT_COMPARED: Final = "timeout: {count} sentences were not compared with their sources in time: split the text"
+NOT_COMPARED: Final = "timeout: {sentences} not compared with the sources in time: split the text"
 
 ReadCitations = Callable[[str, Sequence[GivenSource]], Awaitable[CitedText]]
 
@@ -182,7 +183,8 @@ class TextVerification:
         degraded = [*search.degraded, *verified.degraded, *(self._support.degraded if self._support else ())]
         late_sentences = text.check.late_sentences
         if late_sentences:
-            degraded.append(Degraded(component="citations", reason=NOT_COMPARED.format(count=late_sentences)))
+            sentences = format_count(late_sentences, "sentence was", "sentences were")
+            degraded.append(Degraded(component="citations", reason=NOT_COMPARED.format(sentences=sentences)))
         sources = tuple(source.shown for source in text.sources)
         return dtos.VerifiedText(
             sentences=text.sentences,

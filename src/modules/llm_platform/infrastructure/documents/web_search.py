@@ -26,6 +26,7 @@ from modules.llm_platform.domain.retrieval.merge_passages import (
 )
 from modules.llm_platform.domain.retrieval.whole_table import join_whole_tables, needs_all_rows, wants_whole_table
 from modules.llm_platform.domain.search.freshness import freshness_window
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.file_source import INDEXED
@@ -71,7 +72,7 @@ def describe_bad_files(name: str, reasons: Mapping[str, str], redactor: Redactor
     for position in sorted(reasons)[:DEGRADED_FILES_NAMED]:
         yield Degraded(component=f"{name}/{replace_unprintable(redactor.text(position))}", reason=reasons[position])
     if len(reasons) > DEGRADED_FILES_NAMED:
-        yield Degraded(component=name, reason=f"and {len(reasons) - DEGRADED_FILES_NAMED} more files")
+        yield Degraded(component=name, reason=f"and {format_count(len(reasons) - DEGRADED_FILES_NAMED, 'more file')}")
 
 
 class DocumentWebSearch(IWebSearchProvider):
@@ -124,7 +125,8 @@ class DocumentWebSearch(IWebSearchProvider):
             return await self._search_folders(request)
         if not view.documents:
             bad = [f"{position}: {reason}" for position, reason in sorted(view.bad.items())]
-            more = [f"and {len(bad) - BAD_FILES_NAMED} more files"] if len(bad) > BAD_FILES_NAMED else []
+            hidden = len(bad) - BAD_FILES_NAMED
+            more = [f"and {format_count(hidden, 'more file')}"] if hidden > 0 else []
             why = "; ".join([*filter(None, [view.unread]), *bad[:BAD_FILES_NAMED], *more]) or "there are no files"
             raise exceptions.WebSearchConfigError(self.redactor.text(NOTHING_READABLE.format(why=why)))
         answer = await self._search_folders(request)
@@ -261,8 +263,8 @@ class DocumentWebSearch(IWebSearchProvider):
                 with _translate_errors(self._otherwise):
                     view = await folder.refresh()
         except TimeoutError:
-            return f"{folder.documents_read} documents so far, still reading"
-        return f"{view.documents} documents"
+            return f"{format_count(folder.documents_read, 'document')} so far, still reading"
+        return format_count(view.documents, "document")
 
     async def aclose(self) -> None:
         if self.folder is not None:

@@ -15,6 +15,7 @@ from modules.llm_platform.domain.citations.show.source_pages import add_cited_pa
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralise, one_line
 from modules.llm_platform.presentation.mcp.results import FetchedText, FoundItems, RunState, VerifiedTextAndSource
 from modules.llm_platform.presentation.verification_text import (
@@ -141,7 +142,7 @@ def describe_progress(event: events.ResearchEvent) -> str | None:
         case events.Planned():
             line = f"planned: {'; '.join(event.questions)}"
         case events.Searched():
-            line = f"searched: {event.query} ({event.count} results from {event.provider})"
+            line = f"searched: {event.query} ({format_count(event.count, 'result')} from {event.provider})"
         case events.Read():
             line = f"read: {event.url} ({f'{event.chars} characters' if event.chars else event.status})"
         case events.Summarized():
@@ -149,11 +150,11 @@ def describe_progress(event: events.ResearchEvent) -> str | None:
         case events.ModelProgressed() | events.RoundStarted():
             line = event.describe()
         case events.SourcesNumbered():
-            line = f"writing the answer from {len(event.sources)} sources"
+            line = f"writing the answer from {format_count(len(event.sources), 'source')}"
         case events.Verified():
             if not event.pending:
                 return None
-            line = f"verifying {event.pending} citations"
+            line = f"verifying {format_count(event.pending, 'citation')}"
         case events.Started() | events.Ranked():
             return None  # the next event says more
         case events.Token() | events.Reset() | events.Done() | events.Failed():
@@ -169,7 +170,9 @@ def _render_verification(response: ResearchResponse) -> str:
     if not checked:
         return ""
     supported = sum(citation.verdict == "supported" for citation in checked)
-    lines = [f"Verification: {supported} of {len(checked)} citations are supported by the text of their source."]
+    is_one = supported == 1 or len(checked) == 1
+    verb = "is supported by the text of its" if is_one else "are supported by the text of their"
+    lines = [f"Verification: {supported} of {format_count(len(checked), 'citation')} {verb} source."]
     if found := sum(citation.cited_by == "platform" for citation in checked):
         lines.append(f"The platform found the source of {found}, for which the model named none.")
     return "\n".join([*lines, *_list_doubtful(response, checked)])

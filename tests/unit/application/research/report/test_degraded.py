@@ -51,7 +51,7 @@ async def test_what_the_limits_left_out_is_no_part_of_the_text(language: str) ->
     events = await World(Web(some_pages()), ReportModel()).events(max_llm_calls=2, language=language)
     laws_of_events(events)
     answer = answer_of(events)
-    assert Degraded(component="summarize", reason=LEFT_OUT.format(calls=5)) in answer.degraded
+    assert Degraded(component="summarize", reason=LEFT_OUT.format(calls="5 calls")) in answer.degraded
     assert "× " not in answer.synthesis
 
 

@@ -74,7 +74,7 @@ async def test_words_decide_if_a_model_fails_or_is_late() -> None:
     late.may_score.clear()
     for passages, reason in (
         (chooser(model=failing), "support_model: install it"),
-        (chooser(model=late, timeout_s=0.01), "timeout: ranking by meaning took longer than 0.01 seconds"),
+        (chooser(model=late, timeout_s=0.01), "timeout: ranking by meaning took longer than 0.01 s,"),
     ):
         writer = LLMSynthesizer(FakeLLM(["Two hours."]), sources_tokens=SMALL_BUDGET_TOKENS, passages=passages)
         written = await writer.synthesize(SynthesisRequest(QUESTION, SOURCES, "en"))

@@ -11,7 +11,7 @@ from tests.support.written_answers import shown_text, write_answer
 
 from modules.llm_platform.application.research.write.draft_comparison import PREPARED_IN_THREAD_CHARS
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.application.research.write.writing import NOTHING_CITED, UNCITED, WrittenAnswer
+from modules.llm_platform.application.research.write.writing import WrittenAnswer
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.text.messages import get_messages
@@ -55,7 +55,9 @@ async def test_found_sources_are_the_same_streamed_or_not(sources: tuple[Source,
             (2, "supported", "platform"),
         ]
         assert answer.checked.uncited_sentences == 1
-        assert [degradation.reason for degradation in answer.degraded] == [NOTHING_CITED.format(count=1, found=2)]
+        assert [degradation.reason for degradation in answer.degraded] == [
+            "uncited: the model cited nothing: 2 of its sentences match a source, 1 was not checked"
+        ]
 
 
 async def test_an_answer_with_citations_only_reports_a_number() -> None:
@@ -64,7 +66,9 @@ async def test_an_answer_with_citations_only_reports_a_number() -> None:
         FakeSynthesizer("The lamp of the lighthouse burns all night [2]. Cheese is what it is made of.")
     )
     assert TEXTS.cited_nothing not in answer.text
-    assert [degradation.reason for degradation in answer.degraded] == [UNCITED.format(count=1)]
+    assert [degradation.reason for degradation in answer.degraded] == [
+        "uncited: 1 sentence cites no source and was not checked"
+    ]
 
 
 async def test_a_bare_yes_is_uncited() -> None:

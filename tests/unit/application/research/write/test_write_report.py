@@ -15,7 +15,7 @@ from tests.support.written_answers import shown_text, write_answer
 
 from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.application.research.write.draft_comparison import PREPARED_IN_THREAD_CHARS, DraftComparison
-from modules.llm_platform.application.research.write.writing import CUT, CUT_LATE, NOTHING_CITED, REPEATED
+from modules.llm_platform.application.research.write.writing import CUT, CUT_LATE, REPEATED
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -90,7 +90,9 @@ async def test_report_without_citations_is_degraded() -> None:
     plain = FakeSynthesizer("Pumps are nice machines that everybody likes.")
     for questions in (QUESTIONS, ()):
         done = await write_answer(plain, SHORT, questions=questions)
-        assert [degradation.reason for degradation in done.degraded] == [NOTHING_CITED.format(count=1, found=0)]
+        assert [degradation.reason for degradation in done.degraded] == [
+            "uncited: the model cited nothing: 0 of its sentences match a source, 1 was not checked"
+        ]
         assert done.text.endswith(get_messages("en").cited_nothing)
     assert (await write_answer(FakeSynthesizer(f"{CLAIM} [1]."), SHORT, questions=QUESTIONS)).degraded == ()
 

@@ -24,7 +24,7 @@ MIN_JUDGING_S: Final = 1.0  # with less time left, no call is made
 LATE: Final = "timeout: no time was left for the judge; the citations were checked without it"
 UNREADABLE: Final = "llm_provider: the judge returned no verdicts; the citations keep their word verdicts"
 INCOMPLETE: Final = (
-    "incomplete: the judge left out {count} of {all} citations, which keep the verdict of the word comparison"
+    "incomplete: the judge gave no verdict on {count} of {all} citations; the word comparison decides there"
 )
 NOTHING_KNOWN: Final[Mapping[CitedClaim, ModelVerdict | None]] = {}
 NOTHING_JUDGED: Final = JudgedClaims(verdicts=())

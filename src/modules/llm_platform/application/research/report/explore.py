@@ -42,13 +42,14 @@ from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, Resear
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
 from modules.llm_platform.domain.research.question_selector import is_query
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.text.tokens import split_words
 from shared.exceptions import AppException
 
 SEARCH_VERSION = "1"  # part of the keys of stored results: raise it when they change
 CONCURRENT_SEARCHES = 8  # searches of one report; providers have rate limits of their own
 CONCURRENT_RANKINGS = 16
-SEARCH_TIMEOUT = "timeout: {count} searches had no answer in time"
+SEARCH_TIMEOUT = "timeout: {searches} had no answer in time"
 RANK_TIMEOUT = "timeout: results that were not ranked in time were scored by keywords"
 
 
@@ -142,7 +143,8 @@ class Explorer:
 
     def _report_late(self, count: int) -> None:
         if count:
-            self._run.add_degraded(Degraded(component="search", reason=SEARCH_TIMEOUT.format(count=count)))
+            reason = SEARCH_TIMEOUT.format(searches=format_count(count, "search", "searches"))
+            self._run.add_degraded(Degraded(component="search", reason=reason))
 
     def _make_exploration(self) -> Exploration:
         state = self._state

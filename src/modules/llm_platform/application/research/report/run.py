@@ -25,6 +25,7 @@ from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.text.messages import get_messages
 
 SECONDS_PASSED = "max_seconds passed before anything was found: raise it, or leave it out"
@@ -153,8 +154,8 @@ class ReportRun(Run):
         return self.checkpoints.make_key(version, self.tools.get_label(stage), **inputs)
 
 
-LEFT_OUT = "budget: {calls} calls left out"
-DEFAULTED = "stand_in: {count} of {all} results have no score from the model"
+LEFT_OUT = "budget: {calls} left out"
+DEFAULTED = "stand_in: {count} of {results} {have} no score from the model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +181,14 @@ class Shortfall:
 
     def list_degraded(self) -> tuple[Degraded, ...]:
         refused = [
-            Degraded(component=stage, reason=LEFT_OUT.format(calls=calls))
+            Degraded(component=stage, reason=LEFT_OUT.format(calls=format_count(calls, "call")))
             for stage, calls in self.refused_calls.items()
         ]
-        defaulted = Degraded(component="rank", reason=DEFAULTED.format(count=self.defaulted, all=self.results))
-        return (*refused, defaulted) if self.defaulted else tuple(refused)
+        if not self.defaulted:
+            return tuple(refused)
+        have, results = "has" if self.defaulted == 1 else "have", format_count(self.results, "result")
+        reason = DEFAULTED.format(count=self.defaulted, results=results, have=have)
+        return (*refused, Degraded(component="rank", reason=reason))
 
     def write_message(self, language: str) -> str:
         """Return a paragraph to append to the text; empty if no stage ran out of time. `list_degraded` has the details."""

@@ -36,7 +36,7 @@ from modules.llm_platform.domain.ports.support_model import READ_LANGUAGES, ISup
 from shared.exceptions import AppException
 
 MODELS_LATE: Final = (
-    "timeout: ranking by meaning took longer than {timeout_s:g} seconds, so keyword ranking was used: "
+    "timeout: ranking by meaning took longer than {timeout_s:g} s, so keyword ranking was used: "
     "raise ANSWER_ENCODER_TIMEOUT_S"
 )
 

@@ -30,6 +30,7 @@ from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.synthesizer import NO_SYNTHESIS, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.text.messages import get_messages
 from shared.exceptions import AppException
 
@@ -38,8 +39,6 @@ CUT_LATE = f"{LATE}: the text is cut off; raise RESEARCH_TIMEOUT_S"
 CUT_BROKEN = "timeout: the text is cut off; {message}"
 REPEATED = "repetition: the model repeated itself and was stopped; another model may do better"
 EMPTY_TEXT = "its text contained nothing that can be shown"
-NOTHING_CITED = "uncited: the model cited nothing: {found} of its sentences match a source, {count} were not checked"
-UNCITED = "uncited: {count} sentences cite no source and were not checked"
 CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_TOKENS for a longer one"
 # Values of `finish_reason`: the writer was stopped (CUT), or its model repeated itself.
 CUT = "timeout"
@@ -173,14 +172,26 @@ def _list_messages(
         yield draft.found.stop_note
 
 
+def describe_uncited(count: int) -> str:
+    """Return the note on sentences that cite nothing, in an answer that cites something elsewhere."""
+    sentences = format_count(count, "sentence cites no source and was", "sentences cite no source and were")
+    return f"uncited: {sentences} not checked"
+
+
+def describe_nothing_cited(count: int, found: int) -> str:
+    """Return the note on an answer that cites nothing: `found` sentences match a source, and `count` were not checked."""
+    matching = format_count(found, "of its sentences matches", "of its sentences match")
+    return f"uncited: the model cited nothing: {matching} a source, {format_count(count, 'was', 'were')} not checked"
+
+
 def _list_notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool) -> Iterator[Degraded]:
     """Yield the entries of `degraded` about sentences without citations and texts that end early."""
     count, found = checked.uncited_sentences, len({citation.start for citation in checked.citations})
     reasons = {"length": CUT_OFF, REPETITION: REPEATED}
     if by_model and checked.is_cited_by_author and count:
-        yield Degraded(component=synthesis.synthesizer, reason=UNCITED.format(count=count))
+        yield Degraded(component=synthesis.synthesizer, reason=describe_uncited(count))
     elif by_model and not checked.is_cited_by_author and count + found:
-        yield Degraded(component=synthesis.synthesizer, reason=NOTHING_CITED.format(count=count, found=found))
+        yield Degraded(component=synthesis.synthesizer, reason=describe_nothing_cited(count, found))
     if reason := reasons.get(synthesis.finish_reason):
         yield Degraded(component=synthesis.synthesizer, reason=reason)
 

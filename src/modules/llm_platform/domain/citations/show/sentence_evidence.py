@@ -8,6 +8,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan, Verdict
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE
+from modules.llm_platform.domain.text.counts import format_count
 
 SentenceVerdict = Literal[Verdict, "absent", "uncited", "quoted"]
 # What a reader should look at first: doubts that were found, then sentences that were compared with nothing.
@@ -102,7 +103,7 @@ def describe_evidence(sentences: Sequence[SentenceEvidence]) -> str:
     """Return how many sentences hold, such as `3 of 5 hold`, or for an answer of quotes alone `3 quotes from 2 sources`."""
     if not (sources := count_quoted_sources(sentences)):
         return f"{count_held_sentences(sentences)} of {len(sentences)} hold"
-    return f"{_format_count(len(sentences), 'quote')} from {_format_count(sources, 'source')}"
+    return f"{format_count(len(sentences), 'quote')} from {format_count(sources, 'source')}"
 
 
 def count_quoted_sources(sentences: Sequence[SentenceEvidence]) -> int:
@@ -157,7 +158,3 @@ def _combine_verdicts(citations: Sequence[Citation]) -> Verdict:
 def _choose_worse(one: SentenceVerdict, other: SentenceVerdict) -> SentenceVerdict:
     checked = [verdict for verdict in (one, other) if verdict != "uncited"]
     return min(checked, key=WORST_FIRST.index) if checked else "uncited"
-
-
-def _format_count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modules.llm_platform.domain.dtos.document_dtos import MAX_LISTED_DOCUMENTS, DocumentList
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.presentation.cli import options, setup
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.render.json import write_model_json
 from modules.llm_platform.presentation.cli.render.progress import report_folder_progress
-from modules.llm_platform.presentation.cli.render.terminal import display_url, format_count, shorten
+from modules.llm_platform.presentation.cli.render.terminal import display_url, shorten
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform

@@ -12,11 +12,11 @@ import typer
 
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress, IndexReport
 from modules.llm_platform.domain.package import has_wordllama_wheel, no_wordllama
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.output import print_result
-from modules.llm_platform.presentation.cli.render.terminal import format_count
 from modules.llm_platform.presentation.cli.setup import configure, get_command_context, run_with_platform
 from shared.config import Settings
 

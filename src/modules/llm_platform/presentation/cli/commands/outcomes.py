@@ -15,13 +15,13 @@ import typer
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest, OutcomeFilter, StoredOutcome
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.commands.worker import kafka_errors, require_brokers
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError, run_async
 from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.output import print_result
-from modules.llm_platform.presentation.cli.render.terminal import format_count
 from modules.llm_platform.presentation.cli.setup import CommandContext, configure, get_command_context
 from modules.llm_platform.presentation.kafka.contract.requests import Topics
 from modules.llm_platform.presentation.kafka.contract.wire_format import without_header

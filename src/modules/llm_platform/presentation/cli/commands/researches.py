@@ -17,6 +17,7 @@ from modules.llm_platform.domain.callers.api_key_label import owner_of_label
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJob
 from modules.llm_platform.domain.exceptions import SealError
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.commands.research import (
     Csl,
@@ -27,7 +28,7 @@ from modules.llm_platform.presentation.cli.commands.research import (
 )
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.output import OutputOptions, print_result
-from modules.llm_platform.presentation.cli.render.terminal import format_count, format_local_minute
+from modules.llm_platform.presentation.cli.render.terminal import format_local_minute
 from modules.llm_platform.presentation.cli.setup import get_command_context
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from modules.llm_platform.domain.dtos.store_dtos import StoredTopic, StoreStats
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run_async
 from modules.llm_platform.presentation.cli.output import print_result
-from modules.llm_platform.presentation.cli.render.terminal import format_bytes, format_count, format_local_minute
+from modules.llm_platform.presentation.cli.render.terminal import format_bytes, format_local_minute
 from modules.llm_platform.presentation.cli.setup import configure, get_command_context, run_with_platform
 
 Topic = Annotated[
@@ -72,7 +73,8 @@ def clean(ctx: typer.Context, as_json: options.PlainJson = False, yes: options.Y
     """Remove what is older than STORE_TTL_DAYS."""
     console, wiring = get_command_context(ctx)
     settings = configure(console, {})
-    _confirm(console, f"Remove what is older than {settings.STORE_TTL_DAYS:g} days?", prompts_enabled=not yes)
+    days = f"{settings.STORE_TTL_DAYS:g} {'day' if settings.STORE_TTL_DAYS == 1 else 'days'}"
+    _confirm(console, f"Remove what is older than {days}?", prompts_enabled=not yes)
     removed = run_with_platform(wiring, settings, lambda platform: platform.store.clean())
     _print_removed(console, removed, as_json=as_json)
 

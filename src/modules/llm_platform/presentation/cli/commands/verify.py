@@ -23,6 +23,7 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
     VerifiedAgain,
     VerifiedText,
 )
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.presentation.cli import options, setup
 from modules.llm_platform.presentation.cli.commands.verify_sealed import SealedOptions, is_sealed, verify_sealed
 from modules.llm_platform.presentation.cli.console import Console
@@ -233,6 +234,6 @@ def _make_progress_printer(console: Console) -> Callable[[VerificationEvent], No
             source_count = len({source.url for source in event.sources if source.url})
         elif isinstance(event, Read):
             read_count += 1
-            console.print_progress(f"read {read_count} of {max(source_count, read_count)} sources")
+            console.print_progress(f"read {read_count} of {format_count(max(source_count, read_count), 'source')}")
 
     return print_progress

@@ -12,6 +12,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.sealed_dtos import MAX_SEALED_BYTES, SEALED_SUFFIX, CheckedSeal
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedAgain
 from modules.llm_platform.domain.exceptions import SealError
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.presentation.cli import setup
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError
@@ -19,7 +20,6 @@ from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.render import verification as render
 from modules.llm_platform.presentation.cli.render.json import write_json
 from modules.llm_platform.presentation.cli.render.seal import describe_seal_counts, render_seal_lines
-from modules.llm_platform.presentation.cli.render.terminal import format_count
 from modules.llm_platform.presentation.verification_text import describe_comparison
 from shared.config import Settings
 from shared.exceptions import AppException

@@ -16,12 +16,13 @@ from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.output import print_result
-from modules.llm_platform.presentation.cli.render.terminal import format_count, format_local_minute
+from modules.llm_platform.presentation.cli.render.terminal import format_local_minute
 from modules.llm_platform.presentation.cli.setup import (
     configure,
     get_command_context,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, Self, assert_never
 from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.presentation.cli.console import Console, Line
-from modules.llm_platform.presentation.cli.render.terminal import display_url, format_count, shorten
+from modules.llm_platform.presentation.cli.render.terminal import display_url, shorten
 from shared.logging import printable
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from modules.llm_platform.domain.dtos.sealed_dtos import (
     RederivedCitation,
     SealDescription,
 )
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from modules.llm_platform.presentation.cli.console import Line, Style
-from modules.llm_platform.presentation.cli.render.terminal import format_count
 from modules.llm_platform.presentation.verification_text import VERDICTS, shorten
 
 MARKS: Final[Mapping[Outcome, tuple[str, Style]]] = {

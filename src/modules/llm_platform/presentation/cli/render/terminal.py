@@ -23,6 +23,7 @@ from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.text.language import get_language_name, get_primary_subtag
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.presentation.cli.console import Line, Style
@@ -287,10 +288,6 @@ def shorten(text: str, max_chars: int = TERMINAL_QUOTE_CHARS) -> str:
     """Return the text on one line, cut between words to `max_chars` characters."""
     line = " ".join(text.split())
     return line if len(line) <= max_chars else f"{line[:max_chars].rsplit(' ', 1)[0]} …"
-
-
-def format_count(count: int, singular: str, plural_form: str | None = None) -> str:
-    return f"{count} {singular if count == 1 else plural_form or singular + 's'}"
 
 
 def format_local_minute(when: datetime) -> str:

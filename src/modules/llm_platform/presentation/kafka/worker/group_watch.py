@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import ClusterMetadata, ConsumerGroupDescription  # type: ignore[attr-defined]  # it does not export these names
 
 from modules.llm_platform.domain.dtos.health_dtos import CheckResult
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.presentation.kafka.worker.clients import AdminFailure
 from modules.llm_platform.presentation.kafka.worker.known_brokers import GroupReader
 from modules.llm_platform.presentation.kafka.worker.offsets import Partition
@@ -113,7 +114,7 @@ def check_members(group_id: str, group: ConsumerGroupDescription | AdminFailure)
     names = "; ".join(
         sorted(
             f"{member.client_id} at {str(member.host).lstrip('/')}, "
-            f"{len(member.assignment.topic_partitions) if member.assignment else 0} partitions"
+            + format_count(len(member.assignment.topic_partitions) if member.assignment else 0, "partition")
             for member in group.members
         )
     )
