@@ -183,11 +183,11 @@ class ContextResolver:
     async def collect(self, context: Sequence[ContextItem], filters: Filters, until: float) -> CollectedContext:
         """Return the passages that are available at `until` (event loop time), in the order of the context."""
         collected = CollectedContext()
-        items = [item for item in context if _make_snippet(item) or item.url or item.doc_id]
+        items = [item for item in context if _get_snippet(item) or item.url or item.doc_id]
         if len(items) > MAX_PASSAGES:
             collected.degraded.append(Degraded(component=CONTEXT, reason=TOO_MANY_PASSAGES))
             items = items[:MAX_PASSAGES]
-        urls = list(dict.fromkeys(item.url for item in items if item.url and not _make_snippet(item)))
+        urls = list(dict.fromkeys(item.url for item in items if item.url and not _get_snippet(item)))
         if len(urls) > MAX_PAGES:
             collected.degraded.append(Degraded(component=CONTEXT, reason=TOO_MANY_PAGES))
 
@@ -215,7 +215,7 @@ class ContextResolver:
         Raises the errors of the store.
         """
 
-        async def complete(ranked: tuple[int, ContextPassage]) -> ContextPassage:
+        async def complete_passage(ranked: tuple[int, ContextPassage]) -> ContextPassage:
             rank, passage = ranked
             doc_id = passage.document.doc_id
             if doc_id and wants_whole_table(question, [passage.text]):
@@ -227,7 +227,7 @@ class ContextResolver:
                 return passage
             return replace(passage, text=short.text, pages=short.pages, is_whole=True, excerpt=passage.text)
 
-        completed = await _map_concurrently(complete, list(enumerate(passages)), MAX_CONCURRENT_LOOKUPS)
+        completed = await _map_concurrently(complete_passage, list(enumerate(passages)), MAX_CONCURRENT_LOOKUPS)
         return tuple(completed.values())
 
     async def _read(self, url: str, until: float) -> Page | AppException:
@@ -274,7 +274,7 @@ def _make_passages(
     items: Sequence[ContextItem], pages: _Pages, documents: Mapping[str, LookupResult]
 ) -> Iterator[ContextPassage]:
     for item in items:
-        page = None if _make_snippet(item) else pages.get(item.url or "")
+        page = None if _get_snippet(item) else pages.get(item.url or "")
         if isinstance(page, Page):
             yield ContextPassage(page.text, make_document_citation(item.doc_id, page.title, item.url), page.pages)
         elif text := _choose_text(item, documents):
@@ -284,20 +284,20 @@ def _make_passages(
             yield ContextPassage(text, make_document_citation(item.doc_id, title, url), page_starts)
 
 
-def _make_snippet(item: ContextItem) -> str:
+def _get_snippet(item: ContextItem) -> str:
     return item.snippet if item.snippet and item.snippet.strip() else ""
 
 
 def _choose_text(item: ContextItem, documents: Mapping[str, LookupResult]) -> str:
     """Return the snippet, or the indexed text of a document given by its id only."""
     if not _is_id_only(item):
-        return _make_snippet(item)
+        return _get_snippet(item)
     document = documents.get(item.doc_id or "")
     return document.text if document else ""
 
 
 def _is_id_only(item: ContextItem) -> bool:
-    return bool(item.doc_id) and not item.url and not _make_snippet(item)
+    return bool(item.doc_id) and not item.url and not _get_snippet(item)
 
 
 # --- the cited documents --------------------------------------------------------------------------------------------------
