@@ -31,7 +31,6 @@ MAX_PIECE_CHARS = 600  # longer text without a full stop is cut, so that a quote
 LIST_SENTENCE_CHARS = 160  # a longer "sentence" of several lines is a list or a table, and is split at its line breaks
 MAX_TEXT_CHARS = 200_000  # the rest of a longer source is not searched
 SEEDS = 3  # the best sentences around which passages are tried
-GOOD_SHARE = 0.35  # a further sentence needs this share of the claim to be compared
 NEARLY_BEST_MATCH = 0.8  # a further sentence needs this share of the best sentence's match
 SENTENCE_COST = 0.03  # a further sentence must add this share of the claim to the quote
 MAX_INITIALS = 6  # of an acronym that the source may spell out
@@ -204,7 +203,7 @@ class SourceText:
             key=lambda found: (worth(found[2]) - cost * (found[1] - found[0]), -found[0], -found[1]),
         )
         best = max(map(SentenceNumber, range(first, last + 1)), key=lambda at: worth(masks[at]))
-        enough = max(GOOD_SHARE * claim.total, NEARLY_BEST_MATCH * worth(masks[best]))
+        enough = NEARLY_BEST_MATCH * worth(masks[best])
         others = (at for at in ranked[:MAX_QUOTE_SENTENCES] if at != best and worth(masks[at]) >= enough)
         return Passage(
             span=(self.spans[first][0], self.spans[last][1]),
