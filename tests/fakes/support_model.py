@@ -18,7 +18,7 @@ class FakeSupportModel(ISupportModel):
     """Gives every pair the same log-odds, or what `score(claim, passage)` returns; `answers` does so for questions.
 
     `error` is raised instead. While `may_score` is cleared, calls wait. `calls` records the claims with their passages, `asked`
-    the questions with their sentences, and `foreign` those of both that are not in English.
+    the questions with their sentences, `foreign` those of both that are not in English, and `loading` the tasks to load.
     """
 
     name = "encoder"
@@ -34,7 +34,7 @@ class FakeSupportModel(ISupportModel):
         self.calls: list[list[Pair]] = []
         self.foreign: list[list[Pair]] = []
         self.asked: list[list[Pair]] = []
-        self.is_loading = False
+        self.loading: list[Task] = []
         self.may_score = asyncio.Event()
         self.may_score.set()
         self._score = score
@@ -42,7 +42,7 @@ class FakeSupportModel(ISupportModel):
         self._error = error
 
     def begin_loading(self, task: Task = "support") -> None:
-        self.is_loading = True
+        self.loading.append(task)
 
     async def score(self, claims: Sequence[ClaimToRead], *, is_english: bool = True) -> list[float]:
         pairs = [(one.claim, one.passage) for one in claims]

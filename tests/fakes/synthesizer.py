@@ -35,6 +35,7 @@ class FakeSynthesizer(StreamingSynthesizer):
         *,
         name: str = "fake",
         answered: bool = True,
+        is_doubtful: bool = False,
         finish_reason: str = "stop",
         error: AppException | None = None,
         fail_after: int = 0,
@@ -46,6 +47,7 @@ class FakeSynthesizer(StreamingSynthesizer):
         self.calls: list[SynthesisRequest] = []
         self._text = text
         self._answered = answered
+        self._is_doubtful = is_doubtful
         self._finish_reason = finish_reason
         self._error = error
         self._fail_after = fail_after
@@ -60,7 +62,7 @@ class FakeSynthesizer(StreamingSynthesizer):
         for count, word in enumerate(_WORD.findall(synthesis.text)):
             if self._error is not None and count >= self._fail_after:
                 break
-            yield SynthesisToken(text=word)
+            yield SynthesisToken(text=word, is_doubtful=self._is_doubtful)
         if self._error is not None:
             raise self._error
         yield synthesis

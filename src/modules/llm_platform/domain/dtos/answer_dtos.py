@@ -21,6 +21,7 @@ class Synthesis(BaseModel, frozen=True):
 
     - `answered` is False if the text says that the sources do not answer. `closest` are then the passages to show below, in
       Markdown; empty if the writer has none.
+    - `is_doubtful` is True if no sentence that the writer read seems to answer the question.
     - `sent_to` is what was sent when the text was written; only caches set it.
     """
 
@@ -28,6 +29,7 @@ class Synthesis(BaseModel, frozen=True):
     synthesizer: str
     answered: bool = True
     closest: str = ""
+    is_doubtful: bool = False
     truncated_tokens: int = 0
     finish_reason: str = "stop"
     cached: bool = False
@@ -41,9 +43,13 @@ class Synthesis(BaseModel, frozen=True):
 
 
 class SynthesisToken(BaseModel, frozen=True):
-    """The next piece of an answer that is being written, before it is sanitised."""
+    """The next piece of an answer that is being written, before it is sanitised.
+
+    If `is_doubtful` is True, no sentence that the writer read seems to answer the question.
+    """
 
     text: str
+    is_doubtful: bool = False
 
 
 class SynthesisReset(BaseModel, frozen=True):

@@ -171,7 +171,7 @@ async def test_a_sentence_in_the_language_of_the_question_is_read() -> None:
 async def test_both_models_are_loaded_during_the_search() -> None:
     encoder, model = FakeSentenceEncoder(), FakeSupportModel()
     ExtractiveSynthesizer(encoder, model).begin_loading()
-    assert (encoder.is_loading, model.is_loading) == (True, True)
+    assert (encoder.is_loading, model.loading) == (True, ["answer"])
 
 
 async def test_a_question_about_rows_is_answered_by_rows() -> None:

@@ -12,6 +12,7 @@ from tests.support.written_answers import write_answer
 
 from modules.llm_platform.application.research.events import ResearchEvent, Reset, Token
 from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.application.research.write.writing import UNSUPPORTED
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -53,6 +54,49 @@ async def test_a_failed_writer_is_listed_and_its_cost_included(error: LLMExcepti
     ]
     assert draft.synthesis.degraded == degraded
     assert (draft.spent.calls, draft.spent.cost_usd) == (2, 1.0)
+
+
+DOUBTFUL = "Pumps were invented in 1712 [1]."
+
+
+@for_each("streamed", [True, False])
+async def test_a_doubtful_text_that_no_source_supports_is_replaced(streamed: bool) -> None:
+    """Nobody sees it. The answer says why, and includes its cost."""
+    emitted: list[ResearchEvent] = []
+    writer = FakeSynthesizer(DOUBTFUL, name="small", is_doubtful=True, spent=CALL)
+    fallback = FakeSynthesizer("The sources found do not answer this.", name="b", answered=False)
+    draft = await write_answer(writer, SOURCES, fallback=fallback, streamed=streamed, emit=emitted.append)
+    shown = "".join(event.text for event in emitted if isinstance(event, Token))
+    assert (draft.text, draft.spent.calls) == (shown, 1)
+    assert draft.text.startswith("The sources found do not answer this.")
+    assert "1712" not in shown
+    assert [event for event in emitted if isinstance(event, Reset)] == []
+    assert [(entry.component, entry.reason) for entry in draft.degraded] == [("small", UNSUPPORTED)]
+
+
+@for_each("streamed", [True, False])
+@for_each(
+    "text, answered",
+    [(f"{TEXT} {DOUBTFUL}", True), ("The sources do not say when.", False)],
+)
+async def test_a_doubtful_text_is_kept_if_a_source_supports_a_sentence(
+    text: str, answered: bool, streamed: bool
+) -> None:
+    """It is shown whole, once. A text that says itself that the sources do not answer is kept, too."""
+    emitted: list[ResearchEvent] = []
+    writer, fallback = FakeSynthesizer(text, is_doubtful=True, answered=answered), FakeSynthesizer("Second.")
+    draft = await write_answer(writer, SOURCES, fallback=fallback, streamed=streamed, emit=emitted.append)
+    tokens = [event.text for event in emitted if isinstance(event, Token)]
+    assert tokens[0] == text
+    assert "".join(tokens) == draft.text
+    assert fallback.calls == []
+
+
+async def test_quotes_in_place_of_a_doubtful_text_say_what_they_are() -> None:
+    """The model did not fail."""
+    fallback = FakeSynthesizer(TEXT, name="quotes")
+    draft = await write_answer(FakeSynthesizer(DOUBTFUL, is_doubtful=True), SOURCES, fallback=fallback)
+    assert draft.text == f"{TEXT}\n\n{get_messages('en').quotes_only}"
 
 
 async def test_the_fallback_gets_the_request_of_the_writer() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.fakes.sentence_encoder import FakeSentenceEncoder
 from tests.fakes.support_model import FakeSupportModel
 from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
-from modules.llm_platform.application.research.write.passage_choice import MAX_READ, PassageChooser
+from modules.llm_platform.application.research.write.passage_choice import LEAST_LOG_ODDS, MAX_READ, PassageChooser
+from modules.llm_platform.domain.dtos.answer_dtos import SynthesisReset
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SupportModelError
 from modules.llm_platform.domain.extractive.rendering import ROWS_LEAD
@@ -113,7 +116,31 @@ async def test_only_short_answers_of_small_models_read_these_passages(
 def test_both_models_are_loaded_early() -> None:
     encoder, model = FakeSentenceEncoder(), FakeSupportModel()
     LLMSynthesizer(FakeLLM(), sources_tokens=SMALL_BUDGET_TOKENS, passages=chooser(encoder, model)).begin_loading()
-    assert (encoder.is_loading, model.is_loading) == (True, True)
+    assert (encoder.is_loading, model.loading) == (True, ["answer"])
+
+
+@for_each(
+    "answers, language, wishes, is_doubtful",
+    [
+        (lambda _, text: LEAST_LOG_ODDS - 1, "en", None, True),
+        (lambda _, text: LEAST_LOG_ODDS if "forty minutes" in text else -9.0, "en", None, False),
+        (lambda _, text: LEAST_LOG_ODDS - 1, "de", None, False),
+        (lambda _, text: LEAST_LOG_ODDS - 1, "en", "In French, please.", False),
+        (SupportModelError("install it"), "en", None, False),
+    ],
+)
+async def test_a_text_is_doubtful_if_no_sentence_seems_to_answer(
+    answers: Callable[[str, str], float] | SupportModelError, language: str, wishes: str | None, is_doubtful: bool
+) -> None:
+    model = (
+        FakeSupportModel(error=answers) if isinstance(answers, SupportModelError) else FakeSupportModel(answers=answers)
+    )
+    writer = LLMSynthesizer(
+        FakeLLM(["Two ", "hours [2]."]), sources_tokens=SMALL_BUDGET_TOKENS, passages=chooser(model=model)
+    )
+    request = SynthesisRequest(QUESTION, SOURCES, language, instructions=wishes, is_streamed=True)
+    parts = [part async for part in writer.stream(request)]
+    assert [part.is_doubtful for part in parts if not isinstance(part, SynthesisReset)] == [is_doubtful] * len(parts)
 
 
 MEMBERS = "| Name | Age | Fee |\n|---|---|---|\n" + "".join(

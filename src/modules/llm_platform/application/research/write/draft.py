@@ -51,7 +51,8 @@ class Draft:
     - `lacks_markers` is True if the writer may have left markers out, so that the platform adds them.
 
     A caller that streams gets each part of the text when it is written. Other callers get the whole text at the end. A text
-    that was checked before with the same sources is neither sanitised nor checked again.
+    that was checked before with the same sources is neither sanitised nor checked again. Nobody gets a text that is held until it
+    is released.
     """
 
     def __init__(self, run: Run, found: Found, writers: Writers) -> None:
@@ -74,6 +75,7 @@ class Draft:
         self._waiting = ""
         self._parts: list[str] = []
         self._is_finished = False
+        self.is_held = False
         self._known: _CheckedText | None = None
 
     @property
@@ -129,8 +131,23 @@ class Draft:
             else:
                 self._add_written((*units, rest))
         self._is_finished = True
-        if not self.run.is_streamed and self._parts:
+        if not (self.run.is_streamed or self.is_held) and self._parts:
             self._emit(self.text)
+
+    def hold(self) -> None:
+        """Show nothing more of the text until `release`."""
+        self.is_held = True
+
+    def release(self) -> None:
+        """Show the finished text that was held."""
+        self.is_held = False
+        self._emit(self.text)
+
+    async def is_supported(self) -> bool:
+        """Return whether a source supports a sentence of the finished text, or may support one: it was not compared."""
+        await self.comparison.wait_for_pages(self.text)
+        checked = await self.check_citations()
+        return any(citation.verdict in ("supported", "unchecked") for citation in checked.citations)
 
     def _add_written(self, parts: Iterable[str]) -> None:
         part = "".join(parts)
@@ -142,7 +159,7 @@ class Draft:
         """Add a text that needs no sanitising."""
         if safe:
             self._parts.append(safe)
-            if self.run.is_streamed or self._is_finished:
+            if (self.run.is_streamed or self._is_finished) and not self.is_held:
                 self._emit(safe)
 
     def _emit(self, text: str) -> None:
@@ -150,7 +167,7 @@ class Draft:
 
     def reset(self, reason: str) -> None:
         """Discard the text so far. A caller that has seen it is told `reason`."""
-        was_shown = bool(self._parts) and (self.run.is_streamed or self._is_finished)
+        was_shown = bool(self._parts) and (self.run.is_streamed or self._is_finished) and not self.is_held
         self._begin()
         self.comparison.discard()
         if was_shown:

@@ -69,7 +69,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         if self._encoder is not None:
             self._encoder.begin_loading(is_english=self._model is not None)
             if self._model is not None:
-                self._model.begin_loading()
+                self._model.begin_loading("answer")
 
     async def synthesize(self, request: SynthesisRequest) -> Synthesis:
         messages = get_messages(request.language)

@@ -55,6 +55,8 @@ class LLMSynthesizer(StreamingSynthesizer):
       second limit, the context limits a report.
     - `passages` chooses what a small model reads of the sources of a short answer. Without it, words choose.
 
+    If no sentence that a small model reads seems to answer, the parts of the answer are marked as doubtful.
+
     If rows of a table answer a question, the answer quotes the rows, and a small model is not called, because small models often
     misread tables. If the reader has wishes for the text, the model gets the rows and nothing else.
 
@@ -94,7 +96,7 @@ class LLMSynthesizer(StreamingSynthesizer):
             yield SynthesisToken(text=synthesis.text)
             yield synthesis
             return
-        prompt, degraded = await self._make_prompt(request, rows)
+        prompt, is_doubtful, degraded = await self._make_prompt(request, rows)
         asked = LLMRequest(
             messages=prompt.messages,
             max_tokens=prompt.max_tokens,
@@ -109,7 +111,7 @@ class LLMSynthesizer(StreamingSynthesizer):
                 if isinstance(part, LLMToken):
                     if text := reader.feed(part.text):
                         written += text
-                        yield SynthesisToken(text=text)
+                        yield SynthesisToken(text=text, is_doubtful=is_doubtful)
                 elif isinstance(part, LLMReset):
                     reader, written = _AnswerReader(), ""
                     yield SynthesisReset(reason=_explain_error(part.error))
@@ -121,9 +123,9 @@ class LLMSynthesizer(StreamingSynthesizer):
         is_answered = reader.answered and bool(written + rest)
         if rest := rest or ("" if written else get_messages(request.language).not_answered):
             written += rest
-            yield SynthesisToken(text=rest)
+            yield SynthesisToken(text=rest, is_doubtful=is_doubtful)
         synthesis = _make_synthesis(response, written, is_answered, prompt)
-        yield synthesis.model_copy(update={"degraded": (*degraded, *synthesis.degraded)})
+        yield synthesis.model_copy(update={"is_doubtful": is_doubtful, "degraded": (*degraded, *synthesis.degraded)})
 
     @property
     def _is_small(self) -> bool:
@@ -148,14 +150,14 @@ class LLMSynthesizer(StreamingSynthesizer):
 
     async def _make_prompt(
         self, request: SynthesisRequest, rows: RowsFound | None
-    ) -> tuple[Prompt, tuple[Degraded, ...]]:
-        """Return the prompt, and what failed while its passages were chosen."""
+    ) -> tuple[Prompt, bool, tuple[Degraded, ...]]:
+        """Return the prompt, whether its passages seem to have no answer, and what failed while they were chosen."""
         context_tokens = await resolve_context(self._context_tokens)
         chars = _count_chars(request)
         if request.questions:
             limit = self._report_sources_tokens
-            return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit), ()
-        limit, degraded = self._sources_tokens, NO_FAILURE
+            return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit), False, ()
+        limit, is_doubtful, degraded = self._sources_tokens, False, NO_FAILURE
         if self._is_small:
             sources = await run_in_thread_if_long(
                 chars, remove_rows_of_other_days, request.sources, request.question, request.language
@@ -164,7 +166,10 @@ class LLMSynthesizer(StreamingSynthesizer):
         chosen = keep_rows(rows, request.sources, request.language) if rows is not None else None
         if chosen is None and self._passages is not None and not request.evidence:
             chosen, degraded = await self._passages.choose(request.sources, request.question, request.language)
-        return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit, chosen), degraded
+            if chosen is not None and not request.has_wishes:
+                is_doubtful = await self._passages.seem_unanswered(chosen.sources, request.question, request.language)
+        prompt = await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit, chosen)
+        return prompt, is_doubtful, degraded
 
 
 class _AnswerReader:

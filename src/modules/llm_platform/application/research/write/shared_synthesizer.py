@@ -76,7 +76,7 @@ class SharedSynthesizer(StreamingSynthesizer):
                                 await cache.set(key, entry, self._ttl_s)
                             yield part
                     return
-        yield SynthesisToken(text=hit.text)
+        yield SynthesisToken(text=hit.text, is_doubtful=hit.is_doubtful)
         yield _mark_reused(hit)
 
     def _make_key(self, request: SynthesisRequest) -> str:

@@ -37,6 +37,10 @@ from shared.exceptions import AppException
 LATE = "timeout: not finished before the deadline of the research run"
 CUT_LATE = f"{LATE}: the text is cut off; raise RESEARCH_TIMEOUT_S"
 CUT_BROKEN = "timeout: the text is cut off; {message}"
+UNSUPPORTED = (
+    "unsupported: no passage seems to answer the question, and no source supports a sentence that the model wrote, so its text "
+    "was replaced"
+)
 REPEATED = "repetition: the model repeated itself and was stopped; another model may do better"
 EMPTY_TEXT = "its text contained nothing that can be shown"
 CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_TOKENS for a longer one"
@@ -52,12 +56,14 @@ class WrittenText:
 
     - `synthesis` is the text as its writer returned it, with the costs of the writers so far.
     - `failures` say why the text is cut off, or why the fallback wrote it.
-    - `has_fallen_back` is True if the writer failed, so that the fallback wrote the text.
+    - `has_fallen_back` is True if the writer failed, so that the fallback wrote the text. `is_replaced` is True if the writer did
+      not fail, but no source supports its text.
     """
 
     synthesis: Synthesis
     failures: tuple[Degraded, ...] = ()
     has_fallen_back: bool = False
+    is_replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +167,7 @@ def _list_messages(
     synthesis = written.synthesis
     if has_quotes_only and written.has_fallen_back and synthesis.answered:
         is_model_refused = any(entry.component == DailyBudgetError.component for entry in written.failures)
-        yield messages.quotes_only if is_model_refused else messages.model_failed
+        yield messages.quotes_only if is_model_refused or written.is_replaced else messages.model_failed
     if by_model and checked.uncited_sentences and not checked.is_cited_by_author:
         yield messages.cited_nothing
     if draft.run.request.depth == "shallow" and not (synthesis.answered and checked.cited):
@@ -215,8 +221,21 @@ def _render_closest_passages(draft: Draft) -> str:
 async def write(draft: Draft) -> WrittenText:
     """Let the writer write the text. If the writer fails, is late or writes nothing, the fallback writes.
 
-    If the writer is late, its finished sentences are kept. The fallback writes only if there are none.
+    If the writer is late, its finished sentences are kept. The fallback writes only if there are none. It also writes if the text
+    is doubtful and no source supports it: a small model that finds no answer in its passages makes one up.
     """
+    written = await _write(draft)
+    if not draft.is_held:
+        return written
+    synthesis = written.synthesis
+    if not synthesis.answered or await draft.is_supported():
+        draft.release()
+        return written
+    failures = (*written.failures, *synthesis.degraded, Degraded(component=synthesis.synthesizer, reason=UNSUPPORTED))
+    return replace(await _fall_back(draft, "unsupported", failures, synthesis.spent), is_replaced=True)
+
+
+async def _write(draft: Draft) -> WrittenText:
     try:
         async with deadline_at(draft.run.deadline):
             synthesis = await _stream(draft, draft.writers.writer)
@@ -279,6 +298,8 @@ async def _stream(draft: Draft, writer: ISynthesizer) -> Synthesis:
     async with aclosing(_describe_text(draft).stream_with(writer)) as stream:  # type: ignore[type-var]  # an async generator
         async for part in stream:
             if isinstance(part, SynthesisToken):
+                if part.is_doubtful:
+                    draft.hold()
                 await draft.feed(part.text)
             elif isinstance(part, SynthesisReset):
                 draft.reset(part.reason)
