@@ -201,14 +201,15 @@ def _rewrite_detail(
     inside = f"({position}) " if len(rest) > 1 else ""  # JSON values need it, comma-separated lists do not
     shown = make_example(table.model_fields, field)
     if shown.endswith("="):  # a secret has no default and no example
-        shown += _make_secret_example(table.model_fields[field])
+        shown += _describe_secret(table.model_fields[field])
     message = f"{inside}{_plain_message(detail['type'], detail['msg'])}. Example: {shown}"
     return error_detail(detail["type"], find_origin(table, field, arguments)[0], message)
 
 
-def _make_secret_example(info: FieldInfo) -> str:
+def _describe_secret(info: FieldInfo) -> str:
+    """Return an example of a secret, or how to make one. A shell would run a command anew at each start, and .env never."""
     command = info.json_schema_extra.get("command") if isinstance(info.json_schema_extra, dict) else None
-    return f"$({command})" if command else "your-key"
+    return f" followed by what `{command}` prints once" if command else "your-key"
 
 
 def _plain_message(kind: str, text: str) -> str:

@@ -18,6 +18,7 @@ from modules.llm_platform.infrastructure.models.support import onnx_support_mode
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import (
     ENGLISH_CLAIMS,
     ENGLISH_QUESTIONS,
+    MEAN_IS_OPEN,
     OTHER_LANGUAGES,
     QUOTE_IS_OPEN,
     OnnxSupportModel,
@@ -114,17 +115,18 @@ asyncio.run(OnnxSupportModel().score_answers([("Is the mill old?", "The mill is 
         )
         assert answer > other + SURE_BY
 
-    async def test_an_open_claim_is_read_three_times(self, model: OnnxSupportModel) -> None:
+    async def test_a_claim_is_read_up_to_three_times(self, model: OnnxSupportModel) -> None:
         """The score is the mean of the English encoder beside quote and passage, and of the other encoder beside the passage.
 
-        A claim that is clearly not in the quote is read once.
+        A claim that is clearly not in the quote is read once, and one that both clearly support, twice.
         """
         quote = "Employees may work remotely on up to two days a week, provided that their manager agrees."
         passage = f"{quote} Each team meets in the office on Mondays."
-        unsaid, left_open = (
+        unsaid, said, left_open = (
             ClaimToRead(claim, quote, passage)
             for claim in (
                 "Managers must work remotely on two days a week.",
+                "Remote work needs the consent of the manager.",
                 "Each team agrees which days it spends in the office.",
             )
         )
@@ -132,9 +134,12 @@ asyncio.run(OnnxSupportModel().score_answers([("Is the mill old?", "The mill is 
         english, other = (onnx_support_model._load(folder, one) for one in (ENGLISH_CLAIMS, OTHER_LANGUAGES))
         (clear,) = english.score(0, [(unsaid.claim, quote)])
         assert clear < QUOTE_IS_OPEN[0]
-        readings = english.score(0, [(left_open.claim, quote), (left_open.claim, passage)])
-        readings += other.score(0, [(left_open.claim, passage)])
-        assert await model.score([unsaid, left_open]) == [clear, pytest.approx(fmean(readings))]
+        twice, thrice = (english.score(0, [(one.claim, quote), (one.claim, passage)]) for one in (said, left_open))
+        assert twice[0] < QUOTE_IS_OPEN[1]
+        assert fmean(twice) > MEAN_IS_OPEN[1]
+        thrice += other.score(0, [(left_open.claim, passage)])
+        expected = [clear, pytest.approx(fmean(twice)), pytest.approx(fmean(thrice))]
+        assert await model.score([unsaid, said, left_open]) == expected
 
     @pytest.mark.parametrize(("said", "unsaid", "passage"), READ_IN_OTHER_LANGUAGES)
     async def test_the_model_reads_other_languages(

@@ -17,7 +17,8 @@ Pair = tuple[str, str]
 class FakeSupportModel(ISupportModel):
     """Gives every pair the same log-odds, or what `score(claim, passage)` returns; `answers` does so for questions.
 
-    `error` is raised instead. While `may_score` is cleared, calls wait. `calls` records the claims with their passages, `asked`
+    `error` is raised instead. While `may_score` is cleared, calls wait. `calls` records the claims with their passages, `quotes`
+    their quotes, `asked`
     the questions with their sentences, `foreign` those of both that are not in English, and `loading` the tasks to load.
     """
 
@@ -32,6 +33,7 @@ class FakeSupportModel(ISupportModel):
         error: AppException | None = None,
     ) -> None:
         self.calls: list[list[Pair]] = []
+        self.quotes: list[list[str]] = []
         self.foreign: list[list[Pair]] = []
         self.asked: list[list[Pair]] = []
         self.loading: list[Task] = []
@@ -47,6 +49,7 @@ class FakeSupportModel(ISupportModel):
     async def score(self, claims: Sequence[ClaimToRead], *, is_english: bool = True) -> list[float]:
         pairs = [(one.claim, one.passage) for one in claims]
         self.calls.append(pairs)
+        self.quotes.append([one.quote for one in claims])
         if not is_english:
             self.foreign.append(pairs)
         return await self._read(self._score, pairs)

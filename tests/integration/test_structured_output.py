@@ -195,7 +195,7 @@ async def test_output_markers_match_the_text() -> None:
             "Queensferry",
         ],
     }
-    assert reasons(done) == ["unsupported: 2 texts of the output lost their markers; the answer does not support them"]
+    assert reasons(done) == ["unsupported: the answer does not support 2 texts of the output; the markers were removed"]
 
 
 async def test_texts_of_the_schema_and_of_sources_stay_as_they_are() -> None:

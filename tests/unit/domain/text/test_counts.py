@@ -1,4 +1,4 @@
-"""A number with its noun, and messages that have one."""
+"""A number with its noun in messages to users."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, r
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.privacy.egress_log import record_sent
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
 from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaError, output_errors
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
@@ -50,7 +51,7 @@ CONTEXT_TOO_SMALL: Final = (
 )
 CUT: Final = "cut: the end of the text was left out of the output; the context of the model is too small for all of it"
 UNFILLED: Final = "llm_provider: its JSON does not fit the schema: {errors}"
-UNSUPPORTED: Final = "unsupported: {count} texts of the output lost their markers; the answer does not support them"
+UNSUPPORTED: Final = "unsupported: the answer does not support {texts} of the output; the markers were removed"
 NO_OBJECT: Final = "$: there is no complete JSON object"
 CUT_OFF: Final = "$: it is cut off, write less"
 
@@ -181,7 +182,7 @@ class StructuredOutput:
                 if prompt.is_cut:
                     filling.note(CUT)
                 if strings.unsupported:
-                    filling.note(UNSUPPORTED.format(count=strings.unsupported))
+                    filling.note(UNSUPPORTED.format(texts=format_count(strings.unsupported, "text")))
                 return
             reason = UNFILLED.format(errors="; ".join(errors))
             filled = ChatMessage(role="assistant", content=answer.content)

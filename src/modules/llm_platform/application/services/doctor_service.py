@@ -133,7 +133,7 @@ class DoctorService:
                 "judge in LLM_STAGES",
             )
         except AppException as error:
-            return CheckResult(self._judge.name, "failed", error.message)
+            return CheckResult(self._judge.name, "failed", error.explain())
         words, model = (
             sum(verdict == pair.label for pair, verdict in zip(pairs, verdicts, strict=True))
             for verdicts in (trial.by_words, trial.by_judge)
@@ -159,7 +159,7 @@ class DoctorService:
         try:
             detail = await _ping(provider)
         except AppException as error:
-            return [CheckResult(provider.name, failed, error.message)]
+            return [CheckResult(provider.name, failed, error.explain())]
         if check.paid and not spend:
             return [CheckResult(provider.name, "ok", _join_parts(detail, NOT_TRIED))]
         if len(check.sources) == 1:
@@ -179,7 +179,7 @@ class DoctorService:
         try:
             answer = await check.provider.search(request)
         except AppException as error:
-            return [CheckResult(subject, failed, error.message)]
+            return [CheckResult(subject, failed, error.explain())]
         took = f"a search took {(self._clock() - began) * 1000:.0f} ms"
         problems = [
             CheckResult(degradation.component, "warning", degradation.reason) for degradation in answer.degraded
@@ -197,7 +197,7 @@ class DoctorService:
         try:
             checks = await provider.engine_lists()
         except AppException as error:
-            return [CheckResult(provider.name, "warning", error.message)]
+            return [CheckResult(provider.name, "warning", error.explain())]
         wrong = [check for check in checks if check.missing or check.off]
         return list(await asyncio.gather(*(self._check_engine_list(provider, check) for check in wrong)))
 
@@ -239,7 +239,7 @@ class DoctorService:
                 results.append(CheckResult(model.name, "warning", SMALL_CONTEXT.format(tokens=tokens)))
             return results
         except AppException as error:
-            return [CheckResult(model.name, "failed", error.message)]
+            return [CheckResult(model.name, "failed", error.explain())]
 
     async def _check_index(self, check: IndexCheck, *, spend: bool) -> list[CheckResult]:
         if not check.exists:
@@ -253,7 +253,7 @@ class DoctorService:
             question = RagSearch(query=PROBE_QUERY, top_k=FEW_RESULTS, keyword_fallback=False)
             hits = await check.retrieval.search(question)
         except AppException as error:
-            return [CheckResult(INDEX, "failed", error.message)]
+            return [CheckResult(INDEX, "failed", error.explain())]
         problems = [degradation.reason for degradation in hits.degraded]
         return [
             CheckResult(

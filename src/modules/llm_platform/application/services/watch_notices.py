@@ -17,6 +17,7 @@ from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.watch_store import IWatchStore, NoticeUnreadableError, WatchSelection
 from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply
 from modules.llm_platform.domain.telemetry.metrics import WATCH_NOTICES
+from modules.llm_platform.domain.text.counts import format_count
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +162,8 @@ def _write_mail(notice: dtos.WatchNotice) -> Iterator[str]:
                 yield f"    {_join_lines(side.source)}"
         yield ""
     if len(notice.changes) > MAX_LISTED_CHANGES:
-        yield f"{len(notice.changes) - MAX_LISTED_CHANGES} more are listed at the address below."
+        hidden = len(notice.changes) - MAX_LISTED_CHANGES
+        yield f"{format_count(hidden, 'more is', 'more are')} listed at the address below."
     if notice.watch.state == "paused":
         why = filter(None, (notice.watch.problem, notice.watch.remedy))
         yield from ("This watch is paused.", *map(_join_lines, why))

@@ -17,7 +17,8 @@ class ClaimToRead(NamedTuple):
     """A claim and what a support model reads beside it.
 
     - `quote` is the one to three sentences of the source that say most of the claim.
-    - `passage` is the quote and further sentences of the source that share words with the claim. It may be the quote alone.
+    - `passage` is usually the quote with further sentences of the source that share words with the claim. It may be the quote
+      alone, or a part of a long one.
 
     All are on one line.
     """

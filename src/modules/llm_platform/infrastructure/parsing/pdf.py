@@ -69,7 +69,7 @@ def _read_pages(reader: Any) -> Answer:
     note = None
     for number, page in enumerate(reader.pages):
         if number >= PDF_PAGES or chars > MAX_CHARS or (number and measure_cpu_seconds_left() < SPARE_CPU_SECONDS):
-            note = f"only its first {number} pages were read"
+            note = f"only its first {f'{number} pages were' if number > 1 else 'page was'} read"
             break
         pages.append(_read_lines(page))
         chars += sum(len(line.text) + 1 for line in pages[-1])

@@ -43,6 +43,18 @@ async def test_other_languages_are_read_apart_and_keep_their_places() -> None:
     assert model.foreign == [[(GERMAN.claim, GERMAN.passages[0].text)] * 2]
 
 
+async def test_a_claim_is_read_with_its_quote_and_its_passage() -> None:
+    """The quote has the sentence that says most of the claim, the passage more of the source."""
+    text = "The mill was built in 1742. Its tenant is a baker. The baker and the miller share the yard."
+    checker = CitationChecker([SOURCE.model_copy(update={"text": text})], "en")
+    checker.check("A baker rents it as the tenant [1].")
+    model = FakeSupportModel()
+    await score_claims(model, checker.undecided.list_first(10))
+    [[(_, passage)]], [[quote]] = model.calls, model.quotes
+    assert quote == "Its tenant is a baker."
+    assert passage == "Its tenant is a baker. The baker and the miller share the yard."
+
+
 async def test_each_passage_of_a_claim_has_its_score() -> None:
     passages = [GERMAN.passages[0]._replace(text=text) for text in ("a", "bb", "ccc")]
     several = replace(GERMAN, passages=tuple(passages))

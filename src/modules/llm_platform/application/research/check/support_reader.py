@@ -16,7 +16,7 @@ from modules.llm_platform.domain.ports.support_model import ClaimToRead, ISuppor
 from shared.exceptions import AppException
 
 PAIRS_AT_ONCE = 8  # small batches, so that the first verdicts come early
-MAX_PAIRS = 400  # for one answer, about 5 seconds of one core in English, 10 in other languages
+MAX_PAIRS = 400  # for one answer, 7 to 10 seconds of one core
 LATE = (
     "timeout: the support model did not read all sentences; "
     "the remaining sentences keep the result of the word comparison"

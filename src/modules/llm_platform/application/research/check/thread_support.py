@@ -18,7 +18,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from shared.exceptions import AppException
 
-MAX_PAIRS: Final = 800  # of one text: 10 seconds of one core in English, 20 in other languages
+MAX_PAIRS: Final = 800  # of one text: 14 to 20 seconds of one core
 MAX_WAIT_S: Final = 10.0  # for a few pairs, after the pairs of other callers
 TOO_MANY: Final = (
     f"the support model reads {MAX_PAIRS} sentences of a text; "

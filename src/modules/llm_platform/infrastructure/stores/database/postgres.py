@@ -18,14 +18,14 @@ from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import DatabaseCall, database_call
 from modules.llm_platform.domain.telemetry.metrics import POSTGRES_UP
 
-log = logging.getLogger(__name__)
-
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
     from psycopg_pool import AsyncConnectionPool
 
     Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
     Pool: TypeAlias = AsyncConnectionPool[Connection]
+
+log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -43,10 +43,10 @@ NO_CONNECTION: Final = (
 BUSY: Final = f"PostgreSQL is busy: none of {POOL_SIZE} connections was free within {POSTGRES_CONNECT_TIMEOUT_S:g} s"
 CLOSED: Final = "the connections to PostgreSQL are closed"
 UNREACHABLE: Final = "PostgreSQL cannot be used: check that it runs, and DATABASE_URL"
-REFUSED: Final = "PostgreSQL refused a statement: the log has the reason"
+REFUSED: Final = "PostgreSQL refused a statement: run `llm-platform doctor`, or set LOG_LEVEL and read the log"
 READ_ONLY: Final = "PostgreSQL is read-only: let DATABASE_URL name the primary"
 # A host in a reason. After a mistake in DATABASE_URL, it has a part of the password.
-_HOST: Final = re.compile(r"host(?: name)? (?:'.*'|\".*\")")
+_HOST: Final = re.compile(r"host(?: name)? (?:'.*'|\"[^\"]*\")")
 # With these options of libpq, a server that vanished is noticed after this time and not after minutes.
 _LIVENESS: Final = {
     "keepalives_idle": 10,
@@ -146,7 +146,7 @@ class Database:
             self._metrics.set(POSTGRES_UP, 0)
 
     def _log_failure(self, error: DatabaseError) -> None:
-        """Log a failure once, and not for each call that meets it."""
+        """Log a failure once, until a call succeeds or fails otherwise."""
         failure = (str(error), error.reason)
         if not self._closed and failure != self._logged:
             self._logged = failure

@@ -49,4 +49,6 @@ class PostgresSpendingStore(ISpendingStore):
         try:
             return await self._database.run(work)
         except DatabaseError as error:
-            raise SpendingStoreError(f"the spending of the day is not in PostgreSQL: {error}") from error
+            raise SpendingStoreError(
+                f"the spending of the day is not in PostgreSQL: {error}", reason=error.reason
+            ) from error

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 DAYS_REMOVED: Final = 7  # days removed before the one that is counted
 FOREIGN_VALUE: Final = (
-    "the spending of the day is not in Redis: {key} has a value of another program: remove this key, "
+    "the spending of the day is not in Redis, because {key} has a value of another program: remove this key, "
     "or give Redis to the platform alone"
 )
 EVICTED: Final = "set maxmemory-policy of Redis to volatile-lru, which evicts no key without an expiry"

@@ -109,7 +109,7 @@ def verify_sealed(
     if checked.is_different or (options.strict and is_open):
         raise CommandError(_describe_failure(checked))
     if isinstance(again, AppException):
-        raise CommandError(again.message) from again
+        raise CommandError(again.explain()) from again
     if again is not None:
         _require_compared(answer, again, strict=options.strict)
 
