@@ -45,22 +45,40 @@ async def score_claims(model: ISupportModel, claims: Sequence[UndecidedClaim]) -
     return scores
 
 
-def count_pairs(claims: Sequence[UndecidedClaim]) -> int:
-    """Return how many pairs of a claim and a passage the model reads."""
-    return sum(len(claim.passages) for claim in claims)
+class PairBudget:
+    """How many pairs of a claim and a passage a model may still read of one text, and why it stopped before it read all.
+
+    `left` is at most 0 if it may read no more. `degraded` is empty unless it stopped.
+    """
+
+    def __init__(self, model: ISupportModel, max_pairs: int) -> None:
+        self._model = model
+        self.left = max_pairs
+        self.degraded: tuple[Degraded, ...] = ()
+
+    def spend(self, claims: Sequence[UndecidedClaim]) -> None:
+        """Count the pairs of claims that the model reads now."""
+        self.left -= sum(len(claim.passages) for claim in claims)
+
+    def stop(self, reason: str) -> None:
+        """Let the model read no more pairs. The first reason stays."""
+        self.left = 0
+        if not self.degraded:
+            self.degraded = (Degraded(component=self._model.name, reason=reason),)
 
 
 class SupportReader:
-    """Lets the model read the undecided claims of one checker. Meanwhile, no other thread may use the checker.
-
-    `degraded` says why some sentences were not read.
-    """
+    """Lets the model read the undecided claims of one checker. Meanwhile, no other thread may use the checker."""
 
     def __init__(self, model: ISupportModel, checker: CitationChecker) -> None:
         self._model, self._checker = model, checker
         self._task: asyncio.Task[None] | None = None
-        self._left = MAX_PAIRS
-        self.degraded: tuple[Degraded, ...] = ()
+        self._budget = PairBudget(model, MAX_PAIRS)
+
+    @property
+    def degraded(self) -> tuple[Degraded, ...]:
+        """Why some sentences were not read."""
+        return self._budget.degraded
 
     def begin(self) -> None:
         """Read the undecided claims of the sentences that have been checked, in the background."""
@@ -82,7 +100,7 @@ class SupportReader:
                 await self.settle()
                 await self._read()
         except TimeoutError:
-            self._give_up(LATE)
+            self._stop(LATE)
         return True
 
     async def aclose(self) -> None:
@@ -92,22 +110,20 @@ class SupportReader:
 
     async def _read(self) -> None:
         while self._checker.undecided.has_any:
-            if self._left <= 0:
-                self._give_up(TOO_MANY)
+            if self._budget.left <= 0:
+                self._stop(TOO_MANY)
                 return
-            claims = self._checker.undecided.list_first(min(PAIRS_AT_ONCE, self._left))
-            self._left -= count_pairs(claims)
+            claims = self._checker.undecided.list_first(min(PAIRS_AT_ONCE, self._budget.left))
+            self._budget.spend(claims)
             try:
                 scores = await score_claims(self._model, claims)
             except AppException as error:
-                self._give_up(f"{error.code}: {error.message}")
+                self._stop(f"{error.code}: {error.message}")
                 return
             for claim, log_odds in zip(claims, scores, strict=True):
                 self._checker.record_log_odds(claim, log_odds)
 
-    def _give_up(self, reason: str) -> None:
-        """Keep the lexical verdicts for all other sentences, and note the reason."""
-        self._left = 0
+    def _stop(self, reason: str) -> None:
+        """Keep the lexical verdicts for all other sentences."""
+        self._budget.stop(reason)
         self._checker.undecided.clear()
-        if not self.degraded:
-            self.degraded = (Degraded(component=self._model.name, reason=reason),)

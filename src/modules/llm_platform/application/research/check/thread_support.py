@@ -5,12 +5,7 @@ import concurrent.futures
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from modules.llm_platform.application.research.check.support_reader import (
-    LATE,
-    PAIRS_AT_ONCE,
-    count_pairs,
-    score_claims,
-)
+from modules.llm_platform.application.research.check.support_reader import LATE, PAIRS_AT_ONCE, PairBudget, score_claims
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.undecided_claims import UndecidedClaim
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
@@ -44,7 +39,7 @@ def settle_undecided(checker: CitationChecker, read_support: ReadSupport | None)
 
 
 class ThreadSupport:
-    """Waits in a thread for the scores of a model that works on the event loop. `degraded` says what it did not read.
+    """Waits in a thread for the scores of a model that works on the event loop.
 
     Create it on the event loop. After `signal`, a failure or MAX_PAIRS pairs there are no more scores.
     """
@@ -52,24 +47,26 @@ class ThreadSupport:
     def __init__(self, model: ISupportModel, signal: StopSignal) -> None:
         self._model, self._signal = model, signal
         self._loop = asyncio.get_running_loop()
-        self._left = MAX_PAIRS
-        self.degraded: tuple[Degraded, ...] = ()
+        self._budget = PairBudget(model, MAX_PAIRS)
+
+    @property
+    def degraded(self) -> tuple[Degraded, ...]:
+        """Why some claims were not read."""
+        return self._budget.degraded
 
     def __call__(self, claims: Sequence[UndecidedClaim]) -> Sequence[Sequence[float]]:
-        if self._signal.is_set or self._left <= 0:
-            return self._give_up(LATE if self._signal.is_set else TOO_MANY)
-        self._left -= count_pairs(claims)
+        if self._signal.is_set or self._budget.left <= 0:
+            return self._stop(LATE if self._signal.is_set else TOO_MANY)
+        self._budget.spend(claims)
         asked = asyncio.run_coroutine_threadsafe(score_claims(self._model, claims), self._loop)
         try:
             return asked.result(min(MAX_WAIT_S, self._signal.left_s))
         except concurrent.futures.TimeoutError:
             asked.cancel()
-            return self._give_up(LATE)
+            return self._stop(LATE)
         except AppException as error:
-            return self._give_up(f"{error.code}: {error.message}")
+            return self._stop(f"{error.code}: {error.message}")
 
-    def _give_up(self, reason: str) -> Sequence[Sequence[float]]:
-        self._left = 0
-        if not self.degraded:
-            self.degraded = (Degraded(component=self._model.name, reason=reason),)
+    def _stop(self, reason: str) -> Sequence[Sequence[float]]:
+        self._budget.stop(reason)
         return ()
