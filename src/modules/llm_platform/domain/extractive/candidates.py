@@ -80,6 +80,22 @@ class Candidate:
         return self.form.words
 
     @property
+    def columns_key(self) -> tuple[int, tuple[str, ...]]:
+        """Equal for the rows of one source that have the same columns, even below different headings.
+
+        A question that names a row may mean any of them.
+        """
+        return self.source_rank, self.sentence.columns
+
+    @property
+    def table_key(self) -> tuple[int, tuple[str, ...], str]:
+        """Equal for the rows of one table, and for the sentence that announces it: the same columns below the same heading.
+
+        Only the rows of one table are compared or counted.
+        """
+        return *self.columns_key, self.sentence.heading
+
+    @property
     def lead(self) -> str:
         return self.form.lead
 
@@ -218,9 +234,8 @@ def raise_credits(term_credits: dict[int, float], found: Iterable[tuple[int, flo
 
 def is_in_same_table(one: Candidate, other: Candidate) -> bool:
     """Return whether both belong to the same table, and one of them announces the whole table."""
-    mine, theirs = one.sentence, other.sentence
-    is_same = one.source_rank == other.source_rank and (mine.heading, mine.columns) == (theirs.heading, theirs.columns)
-    return is_same and bool(mine.columns) and (mine.is_announcement or theirs.is_announcement)
+    has_announcement = one.sentence.is_announcement or other.sentence.is_announcement
+    return has_announcement and bool(one.sentence.columns) and one.table_key == other.table_key
 
 
 def measure_overlap(one: Candidate, other: Candidate) -> float:

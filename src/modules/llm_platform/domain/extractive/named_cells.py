@@ -122,5 +122,4 @@ def choose_named_rows(question: Question, scored: Sequence[ScoredCell]) -> list[
 
 def _are_compared(one: NamedRows, other: NamedRows) -> bool:
     """Return whether the rows are in the same table and are named in the same columns."""
-    tables = [(group.rows[0].source_rank, group.rows[0].sentence.columns, group.naming) for group in (one, other)]
-    return tables[0] == tables[1]
+    return one.rows[0].columns_key == other.rows[0].columns_key and one.naming == other.naming

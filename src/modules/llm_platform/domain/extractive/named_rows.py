@@ -36,8 +36,7 @@ def find_named_rows(question: Question, candidates: Sequence[Candidate]) -> list
         return []
     content = tuple(word for word in list_content_words(question) if word not in load_word_list("counting"))
     rows = [one for one in candidates if one.sentence.row and _matches_whole_question(one, content)]
-    tables = set(map(_get_table, rows))
-    return rows if len(tables) == 1 and len(rows) <= MAX_EQUAL else []
+    return rows if len({row.columns_key for row in rows}) == 1 and len(rows) <= MAX_EQUAL else []
 
 
 def _matches_whole_question(row: Candidate, content: tuple[str, ...]) -> bool:
@@ -138,12 +137,8 @@ def add_rows_alike(chosen: Sequence[Candidate], groups: Sequence[NamedRows]) -> 
 def _list_compared(group: NamedRows, groups: Sequence[NamedRows]) -> list[Candidate]:
     """Return the rows of the same table that other words of the question name, if these and the group name one row each."""
     single = [one for one in groups if len(one.rows) == 1] if len(group.rows) == 1 else []
-    table = _get_table(group.rows[0])
-    return [one.rows[0] for one in single if not one.words & group.words and _get_table(one.rows[0]) == table]
-
-
-def _get_table(row: Candidate) -> tuple[int, tuple[str, ...]]:
-    return row.source_rank, row.sentence.columns
+    key = group.rows[0].columns_key
+    return [one.rows[0] for one in single if not one.words & group.words and one.rows[0].columns_key == key]
 
 
 class _QuestionWords:

@@ -86,7 +86,7 @@ def render_closest_sentences(ordered: Sequence[Candidate], messages: Messages) -
     alone = [one for one in ordered if _stands_alone(one)][:MAX_CLOSEST]
     by_table: dict[object, list[Candidate]] = {}
     for one in alone:
-        by_table.setdefault((one.source_rank, one.sentence.columns) if one.sentence.row else id(one), []).append(one)
+        by_table.setdefault(one.columns_key if one.sentence.row else id(one), []).append(one)
     blocks: list[str] = []
     for is_table, groups in itertools.groupby(by_table.values(), key=lambda group: bool(group[0].sentence.row)):
         if is_table:

@@ -220,12 +220,11 @@ def keep_nearest_tables(tables: Sequence[Table], content: Sequence[str]) -> list
 
 def list_tables(candidates: Sequence[Candidate]) -> list[Table]:
     """Return the tables of whole documents, with at least MIN_ROWS rows."""
-    by_table: dict[tuple[int, tuple[str, ...], str], list[Candidate]] = {}
+    by_table: dict[object, list[Candidate]] = {}
     for candidate in candidates:
         row = candidate.sentence.row
         if row and candidate.source.is_whole and not is_total(row):
-            key = candidate.source_rank, candidate.sentence.columns, candidate.sentence.heading
-            by_table.setdefault(key, []).append(candidate)
+            by_table.setdefault(candidate.table_key, []).append(candidate)
     return [
         _make_table(rows)
         for rows in by_table.values()
@@ -241,11 +240,11 @@ def _make_table(rows: Sequence[Candidate]) -> Table:
 
 def group_rows(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     """Return the rows among these sentences in groups: the rows of one source that have the same columns."""
-    by_table: dict[tuple[int, Row], list[Candidate]] = {}
+    by_columns: dict[object, list[Candidate]] = {}
     for one in candidates:
         if one.sentence.row:
-            by_table.setdefault((one.source_rank, one.sentence.columns), []).append(one)
-    return list(by_table.values())
+            by_columns.setdefault(one.columns_key, []).append(one)
+    return list(by_columns.values())
 
 
 def is_total(row: Row, *, alone: bool = False) -> bool:
