@@ -24,7 +24,7 @@ from modules.llm_platform.application.services.verification_service import Verif
 from modules.llm_platform.application.verification.given_material import collect_given
 from modules.llm_platform.application.verification.text_verification import VerificationOptions
 from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
-from modules.llm_platform.domain.citations.forms.cited_text import CitedText, GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource, CitedText
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.verification_dtos import MAX_VERIFIED_CHARS
 from modules.llm_platform.domain.exceptions import VerificationError
@@ -98,16 +98,16 @@ def service(**how: Any) -> AnswerCheckService:
     return AnswerCheckService(verification, **{"timeout_s": 30.0, **how})
 
 
-def material() -> tuple[GivenSource, ...]:
+def material() -> tuple[CitedSource, ...]:
     blocks = [f"[{number}] {title} {url}\n{true}." for number, (title, url, true, _) in enumerate(SOURCES, 1)]
     return collect_given([ChatMessage(role="user", content="\n\n".join([*blocks, "What do you know?"]))])
 
 
-async def ready(given: Sequence[GivenSource]) -> Sequence[GivenSource]:
+async def ready(given: Sequence[CitedSource]) -> Sequence[CitedSource]:
     return given
 
 
-def waiting(given: Sequence[GivenSource]) -> Awaitable[Sequence[GivenSource]]:
+def waiting(given: Sequence[CitedSource]) -> Awaitable[Sequence[CitedSource]]:
     return asyncio.ensure_future(ready(given))
 
 
@@ -140,7 +140,7 @@ async def test_without_material_or_time_all_sentences_are_unchecked() -> None:
     assert evidence.counts == EvidenceCounts(unchecked=2)
     assert evidence.degraded[0].reason == NO_MATERIAL
 
-    async def never(text: str, given: Sequence[GivenSource]) -> CitedText:
+    async def never(text: str, given: Sequence[CitedSource]) -> CitedText:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -148,7 +148,7 @@ async def test_without_material_or_time_all_sentences_are_unchecked() -> None:
     assert evidence.counts == EvidenceCounts(unchecked=1)
     assert evidence.degraded[0].reason == LATE
 
-    async def refuse(text: str, given: Sequence[GivenSource]) -> CitedText:
+    async def refuse(text: str, given: Sequence[CitedSource]) -> CitedText:
         raise VerificationError("too many citations")
 
     evidence = await service(read_text=refuse).check("It weighs 142 kg [1].", waiting(material()))
@@ -181,14 +181,14 @@ async def test_the_check_of_an_answer_is_a_span_and_parts_of_it_have_none() -> N
 
 
 async def test_an_unexpected_error_costs_no_answer() -> None:
-    async def fail(text: str, given: Sequence[GivenSource]) -> CitedText:
+    async def fail(text: str, given: Sequence[CitedSource]) -> CitedText:
         raise RuntimeError
 
     evidence = await service(read_text=fail).check("It weighs 142 kg [1].", waiting(material()))
     assert evidence.counts == EvidenceCounts(unchecked=1)
     assert [part.reason for part in evidence.degraded] == [BROKEN]
 
-    async def fail_to_collect() -> Sequence[GivenSource]:
+    async def fail_to_collect() -> Sequence[CitedSource]:
         raise ValueError
 
     evidence = await service().check("It is green.", asyncio.ensure_future(fail_to_collect()))
@@ -199,7 +199,7 @@ async def test_an_unexpected_error_costs_no_answer() -> None:
 async def test_a_lone_surrogate_does_not_prevent_the_check() -> None:
     """A model in another process gets the text as UTF-8, which cannot contain a lone surrogate."""
 
-    async def read(text: str, given: Sequence[GivenSource]) -> CitedText:
+    async def read(text: str, given: Sequence[CitedSource]) -> CitedText:
         return read_citations(text.encode().decode(), given)
 
     answer = "The heat pump \ud83d weighs 152 kg [1]."
@@ -223,7 +223,7 @@ def test_a_comparison_ends_before_the_client_stops_waiting() -> None:
     assert checks._verification._tools.options.timeout_s == CHECK_TIMEOUT_S * COMPARING_SHARE < checks._timeout_s
 
 
-async def read_nothing(text: str, given: Sequence[GivenSource]) -> CitedText:
+async def read_nothing(text: str, given: Sequence[CitedSource]) -> CitedText:
     pytest.fail("the options are read, and no text")
 
 

@@ -18,7 +18,7 @@ from modules.llm_platform.application.verification.sentence_check import MAX_CIT
 from modules.llm_platform.application.verification.source_reading import MAX_CONCURRENT_READS
 from modules.llm_platform.application.verification.text_comparison import SENTENCES_AT_ONCE
 from modules.llm_platform.application.verification.text_verification import VerificationOptions
-from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 from modules.llm_platform.domain.concurrency.page_allowance import MAX_PAGES_OF_HOST
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError, run_stoppable
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
@@ -330,7 +330,7 @@ async def test_a_text_with_sources_is_compared_only_with_them() -> None:
     verification = VerificationService(FakePageReader({URL: TOWER}), search, options=options)
     named = await verification.verify(f"The Eiffel Tower is 400 metres tall {URL} . It is painted blue.")
     request = VerificationRequest(text="The Eiffel Tower is 400 metres tall.")
-    given = await verification.run(request, given=[GivenSource(1, title="Tower", text=TOWER, is_numbered=False)])
+    given = await verification.run(request, given=[CitedSource(1, title="Tower", text=TOWER, is_numbered=False)])
     assert not search.requests
     assert named.counts.sources == given.counts.sources == 1
 

@@ -17,7 +17,7 @@ from modules.llm_platform.application.verification.given_material import (
     collect_given,
     link_named_addresses,
 )
-from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 
 HANDBOOK, ABOUT = "The Nordwind heat pump weighs 142 kg.", "The municipality has 8,400 inhabitants."
@@ -149,7 +149,7 @@ def test_hostile_material_takes_little_time(text: str) -> None:
 
 
 def test_an_address_inside_a_given_text_has_that_text() -> None:
-    given = [GivenSource(1, text="See https://nordwind.example/warranty for the warranty of five years.")]
+    given = [CitedSource(1, text="See https://nordwind.example/warranty for the warranty of five years.")]
     linked = link_named_addresses(
         "Five years (https://nordwind.example/warranty#terms), https://other.example/x.", given
     )
@@ -231,7 +231,7 @@ def test_only_sources_with_a_number_of_their_own_are_numbered() -> None:
     ],
 )
 def test_addresses_in_a_text_are_compared_whole_and_in_canonical_form(text: str, is_found: bool) -> None:
-    linked = link_named_addresses(f"It weighs 142 kg ({URL}).", [GivenSource(1, text=f"See {text} for this.")])
+    linked = link_named_addresses(f"It weighs 142 kg ({URL}).", [CitedSource(1, text=f"See {text} for this.")])
     assert [source.url for source in linked] == [URL] * is_found
 
 

@@ -6,7 +6,7 @@ from tests.support.growth import is_linear
 
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
 from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
-from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
 from modules.llm_platform.domain.dtos.source_dtos import Source
 
@@ -15,7 +15,7 @@ def open_check(sentences: int) -> SentenceCheck:
     """Return the check of this many sentences with one source, without comparing any of them."""
     signal = StopSignal()
     text = "\n\n".join(f"The value {number} is right [1]." for number in range(sentences))
-    check = SentenceCheck(read_citations(text, [GivenSource(1, text="x")]), "en", signal)
+    check = SentenceCheck(read_citations(text, [CitedSource(1, text="x")]), "en", signal)
     signal.stop()
     return check
 

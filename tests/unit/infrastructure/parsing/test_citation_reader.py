@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
-from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 from modules.llm_platform.domain.exceptions import VerificationError
 from modules.llm_platform.infrastructure.parsing.citation_reader import ChildCitationReader
 from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool
 from modules.llm_platform.infrastructure.parsing.parser_process import ParserProcess
 
 GIVEN = [
-    GivenSource(7, "", "report.pdf", "The text of the report.", ((0, 1), (9, 2)), is_numbered=False),
-    GivenSource(9, "https://a.example/9", "A page"),
+    CitedSource(7, "", "report.pdf", "The text of the report.", ((0, 1), (9, 2)), is_numbered=False),
+    CitedSource(9, "https://a.example/9", "A page"),
 ]
 TEXT = "It rose [1]. It fell ([Reuters](https://b.example/1)), 5 % [9]. \ud800\n\n## Sources\n[1] report.pdf\n"
 LIMIT_S = 2.0
@@ -54,7 +54,7 @@ async def test_the_child_reads_like_the_server(reader: ChildCitationReader) -> N
 
 async def test_a_text_with_too_many_citations_is_refused(reader: ChildCitationReader) -> None:
     """`[1-200]` in each of a thousand sentences would be a text of megabytes."""
-    given = [GivenSource(number, f"https://a.example/{number}") for number in range(1, 201)]
+    given = [CitedSource(number, f"https://a.example/{number}") for number in range(1, 201)]
     with pytest.raises(VerificationError, match="more than 6,000 citations"):
         await reader("It rose [1-200]. " * 1000, given)
 

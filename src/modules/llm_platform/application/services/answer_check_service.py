@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.verification.given_material import link_named_addresses
-from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 from modules.llm_platform.domain.dtos.citation_dtos import SUPPORTING_VERDICTS, Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.verification_dtos import (
@@ -104,9 +104,9 @@ class AnswerCheckService:
     async def _warm_up(self) -> None:
         request = VerificationRequest.model_construct(text=WARM_UP, sources=(), find_sources=False, language=None)
         with suppress(AppException):
-            await self._verification.run(request, given=[GivenSource(1, text=WARM_UP)])
+            await self._verification.run(request, given=[CitedSource(1, text=WARM_UP)])
 
-    async def check(self, answer: str, material: Awaitable[Sequence[GivenSource]]) -> AnswerEvidence:
+    async def check(self, answer: str, material: Awaitable[Sequence[CitedSource]]) -> AnswerEvidence:
         """Return the evidence for an answer. What cannot be compared within the time is `unchecked`. Never raises.
 
         `material` is a future that several calls may wait for.
@@ -122,11 +122,11 @@ class AnswerCheckService:
                 self._metrics.count(CHECKED_SENTENCES, name, by=count)
         return evidence
 
-    async def check_part(self, text: str, material: Awaitable[Sequence[GivenSource]]) -> Sequence[VerifiedSentence]:
+    async def check_part(self, text: str, material: Awaitable[Sequence[CitedSource]]) -> Sequence[VerifiedSentence]:
         """Return the sentences of a part of an answer that is still being written. They are not counted."""
         return (await self._compare(text, material)).sentences
 
-    async def _compare(self, answer: str, material: Awaitable[Sequence[GivenSource]]) -> AnswerEvidence:
+    async def _compare(self, answer: str, material: Awaitable[Sequence[CitedSource]]) -> AnswerEvidence:
         answer = replace_surrogates(answer).replace("\x00", " ")
         evidence = await self._compare_text(answer[:MAX_VERIFIED_CHARS], material)
         if len(answer) <= MAX_VERIFIED_CHARS:
@@ -136,7 +136,7 @@ class AnswerCheckService:
         degraded = (*evidence.degraded, Degraded(component=COMPONENT, reason=TOO_LONG))
         return replace(evidence, counts=counts, degraded=degraded)
 
-    async def _compare_text(self, text: str, material: Awaitable[Sequence[GivenSource]]) -> AnswerEvidence:
+    async def _compare_text(self, text: str, material: Awaitable[Sequence[CitedSource]]) -> AnswerEvidence:
         if not any(map(str.isalnum, text)):
             return AnswerEvidence()
         request = VerificationRequest.model_construct(text=text, sources=(), find_sources=False, language=None)

@@ -21,7 +21,7 @@ from modules.llm_platform.application.verification.text_verification import (
 )
 from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.citations.forms.citation_forms import TooManyCitationsError, read_citations
-from modules.llm_platform.domain.citations.forms.cited_text import CitedText, GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource, CitedText
 from modules.llm_platform.domain.concurrency.emitted_events import emitted_events
 from modules.llm_platform.domain.concurrency.page_allowance import page_allowance
 from modules.llm_platform.domain.dtos import verification_dtos as dtos
@@ -94,7 +94,7 @@ class VerificationService:
         request_id: str | None = None,
         owner: str = "",
         on_event: events.EmitEvent | None = None,
-        given: Sequence[GivenSource] = (),
+        given: Sequence[CitedSource] = (),
     ) -> dtos.VerifiedText:
         """Return the verified text.
 
@@ -143,7 +143,7 @@ class VerificationService:
         request = dtos.VerificationRequest.model_construct(
             text=answer.synthesis, sources=(), find_sources=False, language=answer.metadata.language
         )
-        given = [GivenSource(source.index, source.url, source.title) for source in answer.sources]
+        given = [CitedSource(source.index, source.url, source.title) for source in answer.sources]
         verified = await self.run(request, request_id=request_id, owner=owner, on_event=on_event, given=given)
         unread = {source.index for source in verified.sources if source.state in UNREAD_STATES}
         before = [citation for citation in answer.citations if citation.source_index not in unread]
@@ -181,7 +181,7 @@ class VerificationService:
         request: dtos.VerificationRequest,
         request_id: str,
         owner: str,
-        given: Sequence[GivenSource] = (),
+        given: Sequence[CitedSource] = (),
         store_sources: StoreSources | None = None,
     ) -> AsyncGenerator[events.VerificationEvent, None]:
         async def run(emit: events.EmitEvent) -> None:
@@ -226,7 +226,7 @@ def list_changes(
     return tuple(changes)
 
 
-async def _read_in_thread(text: str, given: Sequence[GivenSource]) -> CitedText:
+async def _read_in_thread(text: str, given: Sequence[CitedSource]) -> CitedText:
     try:
         return await asyncio.to_thread(read_citations, text, given)
     except TooManyCitationsError as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from modules.llm_platform.application.verification.source_reading import ReadSource
-from modules.llm_platform.domain.citations.forms.cited_text import NamedSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.concurrency.page_allowance import count_fetch
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -84,16 +84,16 @@ class ClaimSearch:
 
 def number_new_sources(
     results: Iterable[Sequence[WebSearchResultItem]], sources: Sequence[ReadSource]
-) -> list[NamedSource]:
+) -> list[CitedSource]:
     """Return the first results for each claim that are not in `sources` yet, with the next free numbers."""
     known = {canonical_url(source.shown.url or "") for source in sources}
     number = max((source.index for source in sources), default=0)
-    found: list[NamedSource] = []
+    found: list[CitedSource] = []
     for of_claim in results:
         openable = [result for result in of_claim if is_openable(result.url)]
         for result in openable[:RESULTS_PER_SEARCH]:
             if (key := canonical_url(result.url)) not in known:
                 known.add(key)
                 number += 1
-                found.append(NamedSource(number, result.url, result.title))
+                found.append(CitedSource(number, result.url, result.title))
     return found

@@ -12,7 +12,7 @@ from typing import Final
 
 from modules.llm_platform.application.verification.conversation_passages import read_newest_first
 from modules.llm_platform.application.verification.marked_passages import Passage
-from modules.llm_platform.domain.citations.forms.cited_text import MAX_NUMBER, GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import MAX_NUMBER, CitedSource
 from modules.llm_platform.domain.citations.forms.written_addresses import add_scheme, find_addresses
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
@@ -24,7 +24,7 @@ MAX_SOURCE_CHARS: Final = 200_000
 MAX_LINKED: Final = 20  # addresses of an answer that are only inside a given text
 
 
-def collect_given(messages: Sequence[ChatMessage]) -> tuple[GivenSource, ...]:
+def collect_given(messages: Sequence[ChatMessage]) -> tuple[CitedSource, ...]:
     """Return the material of a conversation as sources, oldest first. The newest MAX_GIVEN_CHARS are kept.
 
     A source gets the number of its passage (`[2] Title`, `<document index="2">`), or the next free number if it has none. If two
@@ -35,7 +35,7 @@ def collect_given(messages: Sequence[ChatMessage]) -> tuple[GivenSource, ...]:
     passages = _keep_addresses(sorted(kept, key=lambda passage: passage.is_rest))
     numbers = _assign_numbers(passages)
     return tuple(
-        GivenSource(number, passage.url, passage.title, passage.text, is_numbered=number == passage.number)
+        CitedSource(number, passage.url, passage.title, passage.text, is_numbered=number == passage.number)
         for number, passage in zip(numbers, passages, strict=True)
     )
 
@@ -83,14 +83,14 @@ def _assign_numbers(passages: Sequence[Passage]) -> list[int]:
     return [numbers[position] if position in numbers else next(free) for position in range(len(passages))]
 
 
-def link_named_addresses(answer: str, given: Sequence[GivenSource]) -> tuple[GivenSource, ...]:
+def link_named_addresses(answer: str, given: Sequence[CitedSource]) -> tuple[CitedSource, ...]:
     """Return further sources for addresses that the answer cites and a given source contains.
 
     Each of them gets the whole text of the given source.
     """
-    by_address: dict[str, GivenSource] | None = None
+    by_address: dict[str, CitedSource] | None = None
     known = {canonical_url(source.url) for source in given if source.url}
-    linked: list[GivenSource] = []
+    linked: list[CitedSource] = []
     number = max((source.index for source in given), default=0)
     for start, end in find_addresses(answer):
         url = add_scheme(answer[start:end])
@@ -107,9 +107,9 @@ def link_named_addresses(answer: str, given: Sequence[GivenSource]) -> tuple[Giv
     return tuple(linked)
 
 
-def _map_addresses(given: Sequence[GivenSource]) -> dict[str, GivenSource]:
+def _map_addresses(given: Sequence[CitedSource]) -> dict[str, CitedSource]:
     """Map each canonical address to the first source that contains it in its text."""
-    found: dict[str, GivenSource] = {}
+    found: dict[str, CitedSource] = {}
     for source in given:
         for url in dict.fromkeys(source.text[start:end] for start, end in find_addresses(source.text)):
             found.setdefault(canonical_url(add_scheme(url)), source)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from modules.llm_platform.domain.citations.forms.cited_text import NamedSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.concurrency.page_allowance import MANY_OF_HOST, MAX_PAGES_OF_HOST
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
@@ -81,10 +81,10 @@ class ReadSource:
 
 
 async def read_sources(
-    sources: Sequence[NamedSource], reader: IPageReader, until: float, on_read: OnRead
+    sources: Sequence[CitedSource], reader: IPageReader, until: float, on_read: OnRead
 ) -> AsyncGenerator[list[ReadSource], None]:
     """Yield the sources as they are read. Sources with the same address come together. `until` is event loop time."""
-    by_address: dict[str, list[NamedSource]] = {}
+    by_address: dict[str, list[CitedSource]] = {}
     pages_of_host: Counter[str] = Counter()
     settled = []
     for source in sources:
@@ -112,7 +112,7 @@ async def read_sources(
 
 
 async def _read(
-    group: Sequence[NamedSource], reader: IPageReader, until: float, semaphore: asyncio.Semaphore, on_read: OnRead
+    group: Sequence[CitedSource], reader: IPageReader, until: float, semaphore: asyncio.Semaphore, on_read: OnRead
 ) -> list[ReadSource]:
     """Read the page of sources with the same address."""
     url = group[0].url
@@ -147,7 +147,7 @@ async def _read(
     ]
 
 
-def _take_given(source: NamedSource) -> ReadSource:
+def _take_given(source: CitedSource) -> ReadSource:
     shown = VerifiedSource(
         index=source.index,
         url=source.url or None,
@@ -159,7 +159,7 @@ def _take_given(source: NamedSource) -> ReadSource:
     return ReadSource(shown, source.text, source.pages, is_whole=source.is_whole)
 
 
-def _report_unread(source: NamedSource, state: SourceState, reason: str) -> ReadSource:
+def _report_unread(source: CitedSource, state: SourceState, reason: str) -> ReadSource:
     return ReadSource(
         VerifiedSource(index=source.index, url=source.url or None, title=source.title, state=state, reason=reason)
     )

@@ -21,7 +21,7 @@ from modules.llm_platform.application.verification.claim_search import ClaimSear
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
 from modules.llm_platform.application.verification.source_reading import ReadSource, mark_found, read_sources
 from modules.llm_platform.application.verification.text_comparison import TextComparison
-from modules.llm_platform.domain.citations.forms.cited_text import CitedText, GivenSource, NamedSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource, CitedText
 from modules.llm_platform.domain.concurrency.deadline import current_deadline
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, run_stoppable
 from modules.llm_platform.domain.dtos import verification_dtos as dtos
@@ -45,7 +45,7 @@ JUDGING_SHARE: Final = 0.95
 TOO_MANY_SOURCES: Final = "The text names {count} sources; the limit is {most}. Split the text."
 NOT_COMPARED: Final = "timeout: {sentences} not compared with the sources in time: split the text"
 
-ReadCitations = Callable[[str, Sequence[GivenSource]], Awaitable[CitedText]]
+ReadCitations = Callable[[str, Sequence[CitedSource]], Awaitable[CitedText]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class TextVerification:
         self._language = choose_language(request.text, request.language)
 
     async def run(
-        self, given: Sequence[GivenSource], egress_log: EgressLog
+        self, given: Sequence[CitedSource], egress_log: EgressLog
     ) -> tuple[dtos.VerifiedText, list[ReadSource]]:
         """Return the verified text, and its sources in the order of their numbers.
 
@@ -108,9 +108,9 @@ class TextVerification:
         await text.send_all()
         return self._make_response(text, len(uncited), search, verified, egress_log), text.sources
 
-    async def _read_citations(self, given: Sequence[GivenSource]) -> CitedText:
+    async def _read_citations(self, given: Sequence[CitedSource]) -> CitedText:
         sources = [
-            GivenSource(source.index, source.url or "", source.title, source.text or "", is_whole=True)
+            CitedSource(source.index, source.url or "", source.title, source.text or "", is_whole=True)
             for source in self._request.sources
         ]
         cited = await self._tools.read_text(self._request.text, [*sources, *given])
@@ -130,7 +130,7 @@ class TextVerification:
         self._emit(Started(request_id=self._request_id))
         self._emit(events.SourcesNamed(request_id=self._request_id, sources=named, sentences=count))
 
-    def _read_sources(self, sources: Sequence[NamedSource], share: float) -> AsyncGenerator[list[ReadSource], None]:
+    def _read_sources(self, sources: Sequence[CitedSource], share: float) -> AsyncGenerator[list[ReadSource], None]:
         def on_read(url: str, status: str, chars: int) -> None:
             self._emit(Read(request_id=self._request_id, url=url, status=status, chars=chars))
 

@@ -19,11 +19,11 @@ def read_citations(content: bytes) -> Answer:
     """Return the sources of a text, and its rewritten text with the pieces that map it to the text as sent."""
     _open_domain()
     from modules.llm_platform.domain.citations.forms.citation_forms import TooManyCitationsError, read_citations
-    from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
+    from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 
     request: dict[str, Any] = json.loads(content)
     given = [
-        GivenSource(
+        CitedSource(
             found["index"],
             found["url"],
             found["title"],

@@ -10,7 +10,7 @@ from tests.support.cases import for_each
 from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.citations.forms.citation_forms import TooManyCitationsError, read_citations
-from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 from modules.llm_platform.domain.citations.read.sentences import read_answer
 
 FORMS = Path(__file__).parents[4] / "recordings" / "citation_forms"
@@ -38,7 +38,7 @@ def form_cases(path: Path) -> list[FormCase]:
     return cases
 
 
-def bound(text: str, given: tuple[GivenSource, ...] = ()) -> list[tuple[str, set[str]]]:
+def bound(text: str, given: tuple[CitedSource, ...] = ()) -> list[tuple[str, set[str]]]:
     """Return each sentence of a text, as sent, with the addresses that it cites."""
     cited = read_citations(text, given)
     urls = {source.index: source.url or source.text for source in cited.sources}
@@ -79,7 +79,7 @@ def test_sentences_are_bound_to_the_sources_that_their_author_cites(file: str) -
 
 def test_a_reference_to_a_passage_cites_no_number() -> None:
     """The numbers of `【4:1†file】` count messages and passages of OpenAI's API, and name no sources of the text."""
-    given = tuple(GivenSource(number, text="Words") for number in range(1, 6))
+    given = tuple(CitedSource(number, text="Words") for number in range(1, 6))
     cited = read_citations("It is so【4:1†notes.pdf】. It is not【2†x】.", given)
     assert cited.markdown == "It is so. It is not[2]."
 
@@ -101,7 +101,7 @@ def test_a_link_at_the_end_of_a_sentence_is_a_part_of_it() -> None:
 
 def test_an_entry_of_a_list_can_name_a_given_source() -> None:
     """`[2] notes.md` or a link to the file means that number 2 is the given file."""
-    given = (GivenSource(1, title="other.md", text="Other"), GivenSource(5, title="notes.md", text="Notes"))
+    given = (CitedSource(1, title="other.md", text="Other"), CitedSource(5, title="notes.md", text="Notes"))
     for entry in ("notes.md", "[notes.md](notes.md)"):
         cited = read_citations(f"It is so [2].\n\nSources\n[2] {entry}\n", given)
         assert {source.index: source.text for source in cited.sources} == {1: "Other", 2: "Notes", 5: "Notes"}
@@ -109,7 +109,7 @@ def test_an_entry_of_a_list_can_name_a_given_source() -> None:
 
 @for_each("entry", ["notes.md", "doc:notes.md", "Annual notes 2025.PDF"])
 def test_lines_that_name_files_need_no_heading(entry: str) -> None:
-    given = (GivenSource(800, title=entry.removeprefix("doc:"), text="Notes", is_numbered=False),)
+    given = (CitedSource(800, title=entry.removeprefix("doc:"), text="Notes", is_numbered=False),)
     cited = read_citations(f"It is so [1].\n\n[1] {entry}\n", given)
     assert [(source.index, source.text) for source in cited.sources] == [(1, "Notes")]
     assert len(read_answer(cited.markdown, "en").sentences) == 1
@@ -122,7 +122,7 @@ def test_a_sentence_that_ends_with_a_file_is_no_entry() -> None:
 
 def test_a_file_that_an_entry_names_is_one_source() -> None:
     """The file has one number. Counted under its own number too, it would be two read sources."""
-    given = (GivenSource(800, title="notes.pdf", text="Notes", pages=((0, 3),), is_numbered=False),)
+    given = (CitedSource(800, title="notes.pdf", text="Notes", pages=((0, 3),), is_numbered=False),)
     cited = read_citations("It is so [2]. The [file](notes.pdf) says so.\n\nSources\n[2] notes.pdf\n", given)
     assert [(source.index, source.text, source.pages) for source in cited.sources] == [(2, "Notes", ((0, 3),))]
     assert [source.index for source in read_citations("The [file](notes.pdf) says so.", given).sources] == [800]
@@ -131,7 +131,7 @@ def test_a_file_that_an_entry_names_is_one_source() -> None:
 
 def test_given_sources_count_before_those_of_the_text() -> None:
     """A given source keeps its number, and its address is not added again."""
-    given = (GivenSource(1, text="Beside"), GivenSource(2, url="https://two.example/"))
+    given = (CitedSource(1, text="Beside"), CitedSource(2, url="https://two.example/"))
     text = "First [1]. Second ([Two](https://www.two.example)). Third.[3]\n\n[1] https://other.example\n[3] https://three.example"
     assert bound(text, given) == [
         ("First", {"Beside"}),
@@ -237,15 +237,15 @@ def read(text: str) -> None:
 def test_a_number_in_parentheses_cites_behind_white_space(text: str, cited: set[str]) -> None:
     """A given source whose number is not known to the author is not cited by it."""
     given = (
-        GivenSource(1, "https://a.example/", text="It weighs 142 kg."),
-        GivenSource(2, "https://b.example/", text="It weighs 142 kg.", is_numbered=False),
+        CitedSource(1, "https://a.example/", text="It weighs 142 kg."),
+        CitedSource(2, "https://b.example/", text="It weighs 142 kg.", is_numbered=False),
     )
     assert bound(text, given)[0][1] == cited
 
 
 @for_each("written", [" (1-3)", " (sources 1–3)", " (1—3)", "¹⁻³", "¹–³", "<sup>1-3</sup>", " [1-3]"])
 def test_a_range_cites_all_its_sources(written: str) -> None:
-    given = tuple(GivenSource(number, text="Words") for number in range(1, 5))
+    given = tuple(CitedSource(number, text="Words") for number in range(1, 5))
     cited = read_citations(f"The tower is tall{written}.", given).markdown
     assert cited.replace(" [", "[") == "The tower is tall[1][2][3]."
 
@@ -260,7 +260,7 @@ def test_a_label_in_digits_that_are_no_number_is_read(label: str) -> None:
 @for_each("number", ["9" * 10, "1" * 5000, "٣" * 5000])
 def test_a_number_of_any_length_in_brackets_is_read(number: str) -> None:
     """It is no source, and the other citations of the text are read."""
-    *_, (_, cited) = bound(f"It holds [{number}]. It works [1].", (GivenSource(1, text="one"),))
+    *_, (_, cited) = bound(f"It holds [{number}]. It works [1].", (CitedSource(1, text="one"),))
     assert cited == {"one"}
 
 
@@ -275,5 +275,5 @@ def test_a_number_of_any_length_in_brackets_is_read(number: str) -> None:
 )
 def test_the_title_of_a_source_ends_where_it_is_written(title: str, written: str) -> None:
     """Case folding turns letters such as ß into two. The full stop after the title still ends the sentence."""
-    cited = read_citations(f"It works. Source: {written}. The next one.", (GivenSource(1, title=title, text="x"),))
+    cited = read_citations(f"It works. Source: {written}. The next one.", (CitedSource(1, title=title, text="x"),))
     assert cited.markdown == "It works. [1]. The next one."

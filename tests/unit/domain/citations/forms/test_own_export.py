@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
-from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 
 STRIP = "▁▆ 1 of 2 hold"
 COST = "*0\\.4 s · 1 search (documents) · made of quotes, without a language model*"
@@ -14,7 +14,7 @@ SOURCES = "## Sources\n\n- [1] Travel `doc:trips/docs.md`"
 CITATIONS = (
     "## Citations\n\n- The allowance is 28 euros [1]: ✔ quoted\n  > It is 28 euros.\n\n## Notes\n\n- searxng: captcha"
 )
-FILE = GivenSource(900, title="trips/docs.md", text="The allowance is 28 euros.", is_numbered=False)
+FILE = CitedSource(900, title="trips/docs.md", text="The allowance is 28 euros.", is_numbered=False)
 
 
 @for_each(

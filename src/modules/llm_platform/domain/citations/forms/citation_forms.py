@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from modules.llm_platform.domain.citations.forms.citation_tokens import TOKEN, TokenReader
-from modules.llm_platform.domain.citations.forms.cited_text import CitedText, CitedTextWriter, GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource, CitedText, CitedTextWriter
 from modules.llm_platform.domain.citations.forms.numbered_sources import NumberedSources
 from modules.llm_platform.domain.citations.forms.own_export import find_export_lines
 from modules.llm_platform.domain.citations.forms.source_lists import TextLine, find_source_lists, read_text_lines
@@ -29,7 +29,7 @@ class TooManyCitationsError(ValueError):
         super().__init__(f"it has more than {MAX_MARKERS:,} citations")
 
 
-def read_citations(text: str, given: Sequence[GivenSource] = ()) -> CitedText:
+def read_citations(text: str, given: Sequence[CitedSource] = ()) -> CitedText:
     """Return the text with markers `[n]`, and its sources: the `given` sources, and the sources that the text lists or links to.
 
     Raises TooManyCitationsError.

@@ -14,15 +14,16 @@ MAX_NUMBER: Final = 999  # a larger number, as in `[2021]`, is a year
 
 
 @dataclass(frozen=True, slots=True)
-class GivenSource:
-    """A source that the caller sends along with the text.
+class CitedSource:
+    """A source that the caller sends along with a text, or that the text names.
 
     - `index` is the number, from 1, by which the text cites the source.
-    - `url` is its address, and `text` its content; either may be empty.
+    - `url` is its address, and `text` the content that the caller sent; either may be empty.
     - `title` is a name by which the text may also cite it.
     - `pages` says where the pages of a PDF begin in `text`, and `is_whole` is True if it is all of a document.
-    - `is_numbered` is False if the text does not cite the source by `index`. The source then takes the number of the list
-      entry that has its title.
+    - `is_numbered` is False if the caller sent the source, and the text does not cite it by `index`. It then takes the number of
+      the list entry that has its title.
+    - `is_listed` is False if the text cites the number and no source has it.
     """
 
     index: int
@@ -32,25 +33,7 @@ class GivenSource:
     pages: PageStarts = ()
     is_numbered: bool = True
     is_whole: bool = False
-
-
-@dataclass(slots=True)
-class NamedSource:
-    """A source that a text names.
-
-    - `url` is empty if neither the text nor the caller gives an address.
-    - `is_listed` is False if the text cites the number and no source has it.
-    - `is_numbered` is False for a given source that the text does not cite by its number.
-    """
-
-    index: int
-    url: str
-    title: str = ""
-    text: str = ""
     is_listed: bool = True
-    pages: PageStarts = ()
-    is_numbered: bool = True
-    is_whole: bool = False
 
 
 class Piece(NamedTuple):
@@ -74,7 +57,7 @@ class CitedText:
     """A text in which all citations are markers `[n]`, without its lists of sources. `sources` are the sources of the markers."""
 
     markdown: str
-    sources: tuple[NamedSource, ...]
+    sources: tuple[CitedSource, ...]
     pieces: Sequence[Piece] = field(repr=False)
 
     def map_span(self, start: int, end: int) -> Span:
@@ -125,7 +108,7 @@ class CitedTextWriter:
         if text:
             self._append(text, start, end, is_copied=False)
 
-    def finish(self, sources: tuple[NamedSource, ...]) -> CitedText:
+    def finish(self, sources: tuple[CitedSource, ...]) -> CitedText:
         return CitedText("".join(self._parts), sources, self._pieces)
 
     def _append(self, text: str, start: int, end: int, *, is_copied: bool, link: Span | None = None) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 from modules.llm_platform.domain.markdown.markers import parse_numbers
 
 MIN_TITLE_CHARS: Final = 3
@@ -27,7 +27,7 @@ _ENDS: Final = re.compile(r"[ ]*(?:[.,;:!?)|]|\Z)")
 class GivenNames:
     """The numbers and titles of the given sources that have a text."""
 
-    def __init__(self, given: Iterable[GivenSource]) -> None:
+    def __init__(self, given: Iterable[CitedSource]) -> None:
         sources = [source for source in given if source.text]
         self._numbers = {source.index for source in sources if source.is_numbered}
         titles = {source.title.strip().casefold(): source.index for source in reversed(sources)}

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Final
 
 from modules.llm_platform.domain.citations.forms.author_year import Bibliography, BibliographyEntry
-from modules.llm_platform.domain.citations.forms.cited_text import MAX_NUMBER, GivenSource, NamedSource
+from modules.llm_platform.domain.citations.forms.cited_text import MAX_NUMBER, CitedSource
 from modules.llm_platform.domain.citations.forms.given_names import GivenNames
 from modules.llm_platform.domain.citations.forms.list_entries import ListedSource
 from modules.llm_platform.domain.markdown.markers import MARKER, MAX_NUMBER_DIGITS, mask_code_spans, parse_numbers
@@ -24,24 +24,15 @@ _NUMBER = re.compile(r"\d+")
 class NumberedSources:
     """The sources of a text, found by number, address, footnote name or author. A new address gets the next free number."""
 
-    def __init__(self, given: Sequence[GivenSource], entries: Sequence[ListedSource]) -> None:
-        self._by_number: dict[int, NamedSource] = {}
+    def __init__(self, given: Sequence[CitedSource], entries: Sequence[ListedSource]) -> None:
+        self._by_number: dict[int, CitedSource] = {}
         self._by_address: dict[str, int] = {}
         self._by_name: dict[str, int] = {}
         self.bibliography = Bibliography()
         self.given_names = GivenNames(given)
         self._free = count(1)
         for source in given:
-            named = NamedSource(
-                source.index,
-                source.url,
-                source.title,
-                source.text,
-                pages=source.pages,
-                is_numbered=source.is_numbered,
-                is_whole=source.is_whole,
-            )
-            self._add(source.index, named)
+            self._add(source.index, source)
             if source.title:
                 self.add_name(source.title, source.index)
         self._add_entries(entries)
@@ -64,7 +55,7 @@ class NumberedSources:
                 continue  # the first of two lists with the same numbers counts
             elif entry.url and canonical_url(entry.url) != canonical_url(self._by_number[number].url):
                 number = self._find_free_number()
-                self._add(number, NamedSource(number, entry.url, entry.title))
+                self._add(number, CitedSource(number, entry.url, entry.title))
             self._add_names(entry, number)
         done = {id(entry) for entry in (*numbered, *footnotes)}
         for entry in entries:
@@ -95,17 +86,17 @@ class NumberedSources:
         for known in (self._by_address, self._by_name):
             known.update({name: new_numbers[old] for name, old in known.items() if old in new_numbers})
 
-    def _convert_entry(self, entry: ListedSource, number: int) -> NamedSource:
+    def _convert_entry(self, entry: ListedSource, number: int) -> CitedSource:
         """Return the source of a list entry. An entry that names a given source, such as a file, gets that source's text."""
         document = _DOCUMENT.search(entry.text)
         name = document[1] if document and self.find_named(document[1]) else entry.title
         given = None if entry.url else self._by_number.get(self.find_named(name) or 0)
         if given is None:
-            return NamedSource(number, entry.url, entry.title)
+            return CitedSource(number, entry.url, entry.title)
         if not given.is_numbered:
             del self._by_number[given.index]
             self._by_name[name.casefold()] = number
-        return NamedSource(number, "", entry.title, given.text, pages=given.pages, is_whole=given.is_whole)
+        return CitedSource(number, "", entry.title, given.text, pages=given.pages, is_whole=given.is_whole)
 
     def _add_names(self, entry: ListedSource, number: int) -> None:
         """Let later citations find the entry by its label and its author."""
@@ -126,7 +117,7 @@ class NumberedSources:
                 if digits.isdecimal() and len(digits) <= MAX_NUMBER_DIGITS:  # int() refuses very long numbers
                     number = int(digits)
                     if 0 < number <= MAX_NUMBER and number not in self._by_number:
-                        self._by_number[number] = NamedSource(number, "", is_listed=False)
+                        self._by_number[number] = CitedSource(number, is_listed=False)
         self.known = sorted(self._by_number)
 
     def list_known_numbers(self, listed: str) -> list[int]:
@@ -150,21 +141,21 @@ class NumberedSources:
         taken = self._by_number.get(wanted) if wanted is not None else None
         if wanted is None or not 0 < wanted <= MAX_NUMBER or (taken is not None and taken.is_listed):
             wanted = self._find_free_number()
-        self._add(wanted, NamedSource(wanted, url, title))
+        self._add(wanted, CitedSource(wanted, url, title))
         return wanted
 
     def add_name(self, name: str, number: int) -> None:
         self._by_name.setdefault(name.casefold(), number)
 
-    def list_all(self) -> tuple[NamedSource, ...]:
+    def list_all(self) -> tuple[CitedSource, ...]:
         return tuple(self._by_number[number] for number in sorted(self._by_number))
 
     def _find_free_number(self) -> int:
         return next(number for number in self._free if number not in self._by_number)
 
-    def _add(self, number: int, source: NamedSource) -> None:
+    def _add(self, number: int, source: CitedSource) -> None:
         if source.url and not is_openable(source.url):
-            source.url = ""
+            source = replace(source, url="")
         self._by_number[number] = source
         if source.url:
             self._by_address.setdefault(canonical_url(source.url), number)

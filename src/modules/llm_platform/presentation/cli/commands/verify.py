@@ -12,7 +12,7 @@ import typer
 
 from modules.llm_platform.application.research.events import Read
 from modules.llm_platform.application.verification.events import SourcesNamed, VerificationEvent
-from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.verification_dtos import (
     MAX_SOURCE_CHARS,
@@ -190,7 +190,7 @@ def _read_text(console: Console, file: Path) -> str:
     return text.replace("\r\n", "\n")
 
 
-async def _read_documents(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[GivenSource, ...]:
+async def _read_documents(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[CitedSource, ...]:
     """Return the documents of the searched folder as sources. Files without a text are left out."""
     turns = asyncio.Semaphore(MAX_CONCURRENT_FILES)
 
@@ -204,7 +204,7 @@ async def _read_documents(platform: LLMPlatform, paths: Sequence[Path]) -> tuple
     found = [(path, page) for path, page in await asyncio.gather(*map(read, paths)) if page is not None and page.text]
     first = MAX_SOURCE_INDEX - MAX_VERIFIED_SOURCES + 1  # A text hardly uses the last numbers.
     return tuple(
-        GivenSource(
+        CitedSource(
             first + number,
             title=path.as_posix(),
             text=page.text[:MAX_SOURCE_CHARS],

@@ -27,7 +27,7 @@ from modules.llm_platform.application.services.answer_check_service import (
     describe_citation,
 )
 from modules.llm_platform.application.verification.given_material import collect_given
-from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
@@ -75,7 +75,7 @@ class VerifiedAnswer:
     The offsets of `evidence` count from the beginning of the text that the client gets, with its reasoning and its marks.
     """
 
-    def __init__(self, service: AnswerCheckService, mode: VerifyMode, given: Awaitable[Sequence[GivenSource]]) -> None:
+    def __init__(self, service: AnswerCheckService, mode: VerifyMode, given: Awaitable[Sequence[CitedSource]]) -> None:
         self.evidence = AnswerEvidence()
         self.is_finished = False
         self._service, self._given = service, given
