@@ -121,11 +121,14 @@ class FollowUps:
 
         Raises PreviousResearchNotFoundError if the earlier run is not stored for this owner, and there is no history.
         """
-        found = await self._find(owner, request.previous_id) if request.previous_id is not None else None
-        if found is not None or not request.history:
-            if found is None and request.previous_id is not None:
+        if request.previous_id is not None:
+            found = await self._find(owner, request.previous_id)
+            if found is not None:
+                return found if found.turns else None
+            if not request.history:
                 raise PreviousResearchNotFoundError
-            return found if found and found.turns else None
+        if not request.history:
+            return None
         last = _limit_turns(request.history)
         return StoredTurns(
             turns=tuple(map(_shorten, last)), language=detect_language(" ".join(turn.question for turn in last))

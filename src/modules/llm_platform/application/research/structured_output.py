@@ -152,6 +152,10 @@ class StructuredOutput:
     async def _fill(
         self, filling: _Filling, response: ResearchResponse, request: ResearchRequest, until: float
     ) -> None:
+        """Ask the model for the object. The second try gets the errors of the first object.
+
+        If the service failed instead, the second try has no `json_schema`, because the service may have rejected it.
+        """
         schema = request.output_schema or {}
         context_tokens = await resolve_context(self._context_tokens)
         prompt = build_prompt(response, schema, context_tokens, form=describe_form(request))
@@ -162,8 +166,7 @@ class StructuredOutput:
         signal = StopSignal(max(0.0, until - asyncio.get_running_loop().time()))
         support = ThreadSupport(self._support_model, signal) if self._support_model is not None else None
         strings = OutputStrings(response, schema, support)
-        asked = _make_request(prompt, prompt.messages, schema)
-        reason = ""
+        asked, reason = _make_request(prompt, schema), ""
         for _ in range(MAX_TRIES):
             try:
                 answer = await llm.generate(asked)
@@ -172,23 +175,23 @@ class StructuredOutput:
                 reason = f"{error.code}: {error.message}"
                 if not isinstance(error, LLMProviderException):
                     break
-                asked = asked.model_copy(update={"json_schema": None})  # the service may have rejected the schema
+                asked = asked.model_copy(update={"json_schema": None})
                 continue
             filling.spent += answer.spent
             filling.degraded.extend(answer.degraded)
             filling.output, errors = await run_stoppable(signal, partial(read_output, answer, schema, strings))
             if filling.output is not None:
-                filling.degraded.extend(support.degraded if support else ())
-                if prompt.is_cut:
-                    filling.note(CUT)
-                if strings.unsupported:
-                    filling.note(UNSUPPORTED.format(texts=format_count(strings.unsupported, "text")))
-                return
+                break
             reason = UNFILLED.format(errors="; ".join(errors))
-            filled = ChatMessage(role="assistant", content=answer.content)
-            retry = ChatMessage(role="user", content=RETRY.format(errors="\n".join(f"- {error}" for error in errors)))
-            asked = _make_request(prompt, (*prompt.messages, filled, retry), schema)
-        filling.note(reason)
+            asked = _make_request(prompt, schema, _make_retry(answer, errors))
+        if filling.output is None:
+            filling.note(reason)
+            return
+        filling.degraded.extend(support.degraded if support else ())
+        if prompt.is_cut:
+            filling.note(CUT)
+        if strings.unsupported:
+            filling.note(UNSUPPORTED.format(texts=format_count(strings.unsupported, "text")))
 
     def _make_budget(self, response: ResearchResponse, request: ResearchRequest, until: float) -> Budget:
         """Return what the response leaves of the limits of the request.
@@ -238,13 +241,22 @@ def build_prompt(
     return Prompt(messages, max_tokens, is_cut=text != response.synthesis)
 
 
-def _make_request(prompt: Prompt, messages: Sequence[ChatMessage], schema: dict[str, Any]) -> LLMRequest:
+def _make_request(prompt: Prompt, schema: dict[str, Any], retry: Sequence[ChatMessage] = ()) -> LLMRequest:
     return LLMRequest(
-        messages=tuple(messages),
+        messages=(*prompt.messages, *retry),
         max_tokens=prompt.max_tokens,
         data_kind="page text",
         json_schema={"type": "object", **schema},
         is_callers_schema=True,
+    )
+
+
+def _make_retry(answer: LLMResponse, errors: Sequence[str]) -> tuple[ChatMessage, ChatMessage]:
+    """Return the messages of a second try, below the prompt: the object of the first try, and its errors."""
+    listed = "\n".join(f"- {error}" for error in errors)
+    return (
+        ChatMessage(role="assistant", content=answer.content),
+        ChatMessage(role="user", content=RETRY.format(errors=listed)),
     )
 
 

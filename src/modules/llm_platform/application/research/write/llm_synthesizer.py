@@ -89,42 +89,34 @@ class LLMSynthesizer(StreamingSynthesizer):
             self._passages.begin_loading()
 
     async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
-        rows = (
-            None if request.questions else await run_in_thread_if_long(_count_chars(request), self._find_rows, request)
-        )
+        rows = await run_in_thread_if_long(_count_chars(request), self._find_rows, request)
         if (synthesis := self._answer_without_model(request, rows)) is not None:
             yield SynthesisToken(text=synthesis.text)
             yield synthesis
             return
         prompt, is_doubtful, degraded = await self._make_prompt(request, rows)
-        asked = LLMRequest(
-            messages=prompt.messages,
-            max_tokens=prompt.max_tokens,
-            temperature=WRITING_TEMPERATURE,
-            data_kind="page text",
-            step_s=READER_STEP_S if request.is_streamed else WHOLE_TEXT_STEP_S,
-        )
-        reader, written = _AnswerReader(), ""
+        asked = _make_request(prompt, is_streamed=request.is_streamed)
+        reader = _AnswerReader()
         response: LLMResponse | None = None
         async with aclosing(self._llm.stream(asked)) as parts:  # type: ignore[type-var]  # an async generator
             async for part in parts:
                 if isinstance(part, LLMToken):
                     if text := reader.feed(part.text):
-                        written += text
                         yield SynthesisToken(text=text, is_doubtful=is_doubtful)
                 elif isinstance(part, LLMReset):
-                    reader, written = _AnswerReader(), ""
+                    reader = _AnswerReader()
                     yield SynthesisReset(reason=_explain_error(part.error))
                 else:
                     response = part
         if response is None:
             raise LLMProviderException("The language model's stream ended without an answer: use another model")
-        rest = reader.finish()
-        is_answered = reader.answered and bool(written + rest)
-        if rest := rest or ("" if written else get_messages(request.language).not_answered):
-            written += rest
+        if rest := reader.finish():
             yield SynthesisToken(text=rest, is_doubtful=is_doubtful)
-        synthesis = _make_synthesis(response, written, is_answered, prompt)
+        written = reader.text
+        if not written:
+            written = get_messages(request.language).not_answered
+            yield SynthesisToken(text=written, is_doubtful=is_doubtful)
+        synthesis = _make_synthesis(response, written, reader.has_answered, prompt)
         yield synthesis.model_copy(update={"is_doubtful": is_doubtful, "degraded": (*degraded, *synthesis.degraded)})
 
     @property
@@ -141,8 +133,8 @@ class LLMSynthesizer(StreamingSynthesizer):
         return None
 
     def _find_rows(self, request: SynthesisRequest) -> RowsFound | None:
-        """Return the rows that answer. A larger model compares rows itself if it can read them all."""
-        if not any(source.is_whole for source in request.sources):
+        """Return the rows that answer; None for a report. A larger model compares rows itself if it can read them all."""
+        if request.questions or not any(source.is_whole for source in request.sources):
             return None
         if not self._is_small and sum(count_tokens(one.text) for one in request.sources) <= self._sources_tokens:
             return None
@@ -173,24 +165,44 @@ class LLMSynthesizer(StreamingSynthesizer):
 
 
 class _AnswerReader:
-    """Extracts the answer from the stream of a model, without template tokens, the NO_ANSWER mark and echoes."""
+    """Extracts the answer from the stream of a model, without template tokens, the NO_ANSWER mark and echoes.
+
+    `text` is the answer so far.
+    """
 
     def __init__(self) -> None:
         self._tokens, self._mark = TemplateTokenRemover(), NoAnswerReader()
+        self.text = ""
 
     @property
-    def answered(self) -> bool:
-        return self._mark.answered
+    def has_answered(self) -> bool:
+        return self._mark.answered and bool(self.text)
 
     def feed(self, text: str) -> str:
-        return self._mark.feed(self._tokens.feed(text))
+        """Return what the answer gains."""
+        return self._add(self._mark.feed(self._tokens.feed(text)))
 
     def finish(self) -> str:
-        return self._mark.feed(self._tokens.finish()) + self._mark.finish()
+        """Return the rest of the answer."""
+        return self._add(self._mark.feed(self._tokens.finish()) + self._mark.finish())
+
+    def _add(self, text: str) -> str:
+        self.text += text
+        return text
 
 
 def _count_chars(request: SynthesisRequest) -> int:
     return sum(len(source.text) for source in request.sources)
+
+
+def _make_request(prompt: Prompt, *, is_streamed: bool) -> LLMRequest:
+    return LLMRequest(
+        messages=prompt.messages,
+        max_tokens=prompt.max_tokens,
+        temperature=WRITING_TEMPERATURE,
+        data_kind="page text",
+        step_s=READER_STEP_S if is_streamed else WHOLE_TEXT_STEP_S,
+    )
 
 
 def _make_synthesis(response: LLMResponse, text: str, answered: bool, prompt: Prompt) -> Synthesis:
