@@ -11,7 +11,7 @@ from modules.llm_platform.domain.extractive.dated_rows import (
     asks_for_dated_rows,
     cut_other_days,
     find_dated_rows,
-    leave_out_other_days,
+    remove_other_days,
 )
 from modules.llm_platform.domain.extractive.quantities import find_question_date
 from modules.llm_platform.domain.extractive.question import Question, read_question
@@ -140,7 +140,7 @@ def test_no_day_is_stated(question: str) -> None:
 
 def left_for(question: str, text: str) -> list[str]:
     asked = read_question(question, "en")
-    return [one.sentence.row[0] for one in leave_out_other_days(asked, match_documents(asked, rota=text))]
+    return [one.sentence.row[0] for one in remove_other_days(asked, match_documents(asked, rota=text))]
 
 
 def test_rows_of_other_days_are_left_out() -> None:

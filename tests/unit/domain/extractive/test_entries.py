@@ -8,7 +8,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.block_reader import read_blocks
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.candidates import Candidate, match_sources
-from modules.llm_platform.domain.extractive.dated_rows import cut_other_days, find_dated_entry, leave_out_other_days
+from modules.llm_platform.domain.extractive.dated_rows import cut_other_days, find_dated_entry, remove_other_days
 from modules.llm_platform.domain.extractive.entries import split_date
 from modules.llm_platform.domain.extractive.question import read_question
 
@@ -182,7 +182,7 @@ def test_a_question_about_a_day_is_answered_by_its_entry(question: str, diaries:
 
 def test_entries_of_other_days_are_left_out() -> None:
     question = "What did the wren do on 12 March?"
-    kept = leave_out_other_days(read_question(question, "en"), read_all(question, DIARY))
+    kept = remove_other_days(read_question(question, "en"), read_all(question, DIARY))
     assert {one.sentence.entry for one in kept} == {"Sun 12 March"}
 
 

@@ -6,14 +6,14 @@ from tests.support.cases import for_each
 from tests.unit.domain.extractive.test_tables import SERVICES, candidates_in
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.named_cells import ScoredCell, choose_named_rows, leave_out_name, list_cells
+from modules.llm_platform.domain.extractive.named_cells import ScoredCell, choose_named_rows, list_cells, remove_name
 from modules.llm_platform.domain.extractive.named_rows import (
     add_rows_alike,
     find_named_rows,
     group_named_rows,
-    leave_out_other_rows,
     names_several,
     pick_asked_cells,
+    remove_other_rows,
 )
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.reranking import ScoringModel
@@ -97,7 +97,7 @@ def test_a_cell_that_one_row_has_leaves_out_the_others(question: str, rows: list
     head = "| Plate | Car | Driver |\n|---|---|---|\n"
     table = f"{head}| AB 12 C | Kangoo | Moe |\n| AB 12 D | Kangoo | Frey |\n| XY 7 | Golf | Lund |\n"
     asked = read_question(question, "en")
-    kept = leave_out_other_rows(asked, candidates_in(table, asked))
+    kept = remove_other_rows(asked, candidates_in(table, asked))
     assert [one.sentence.row[0] for one in kept] == rows
 
 
@@ -167,7 +167,7 @@ def test_a_cell_that_names_the_row_is_not_what_the_question_asks_for() -> None:
         "Moe: Depot: Hexham",
         "Moe: Mileage: 44,870",
     ]
-    assert leave_out_name(asked, named) == "Which depot does belong to?"
+    assert remove_name(asked, named) == "Which depot does belong to?"
 
 
 def chosen_in(question: str, column: str, log_odds: float, scored_by: ScoringModel = "english") -> list[str]:

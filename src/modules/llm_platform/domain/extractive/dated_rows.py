@@ -85,7 +85,7 @@ def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Seq
     return RowsFound(table, tuple(indices), len(table.rows)) if len(indices) <= MAX_COUNTED else None
 
 
-def leave_out_other_days(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
+def remove_other_days(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the candidates without the rows and diary entries of other days, even if a table or a diary then has none left."""
     asked = _read_date_question(question)
     if asked is None:
@@ -140,7 +140,7 @@ def _is_of_day(date: str, day: DateRange) -> bool:
 
 
 def cut_other_days(question: Question, text: str, title: str) -> str:
-    """Return a text without the table rows and diary entries that `leave_out_other_days` leaves out."""
+    """Return a text without the table rows and diary entries that `remove_other_days` removes."""
     asked = _read_date_question(question)
     if asked is None:
         return text

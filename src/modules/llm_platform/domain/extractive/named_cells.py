@@ -93,7 +93,7 @@ def list_cells(named: NamedRows) -> list[NamedCell]:
     return [NamedCell(named, *pair) for column, pair in cells if all(pair) and column not in named.naming]
 
 
-def leave_out_name(question: Question, named: NamedRows) -> str:
+def remove_name(question: Question, named: NamedRows) -> str:
     """Return the question without the words that name the rows."""
     known = list(named.words)
     parts = question.text.split()

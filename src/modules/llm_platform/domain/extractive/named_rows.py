@@ -55,7 +55,7 @@ def _matches_whole_question(row: Candidate, content: tuple[str, ...]) -> bool:
     return all(matches_any_word(word, known) for word in content)
 
 
-def leave_out_other_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
+def remove_other_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the candidates without the rows that the question does not mean.
 
     If the question names a cell that only one row of a table has, the rows of this table without such a cell are left out:

@@ -14,8 +14,8 @@ from statistics import fmean, pstdev
 from typing import Final, Literal
 
 from modules.llm_platform.domain.extractive.candidates import Candidate, measure_overlap
-from modules.llm_platform.domain.extractive.dated_rows import leave_out_other_days
-from modules.llm_platform.domain.extractive.named_rows import leave_out_other_rows, pick_asked_cells
+from modules.llm_platform.domain.extractive.dated_rows import remove_other_days
+from modules.llm_platform.domain.extractive.named_rows import pick_asked_cells, remove_other_rows
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.scoring import get_rank_key, measure_coverage
 from modules.llm_platform.domain.extractive.selection import (
@@ -142,9 +142,9 @@ def choose_scoring_model(question: str | None, sentence: str | None) -> ScoringM
     return "english" if question == ENGLISH else "languages"
 
 
-def leave_out_other_rows_and_days(question: Question, quotable: Sequence[Candidate]) -> list[Candidate]:
+def remove_other_rows_and_days(question: Question, quotable: Sequence[Candidate]) -> list[Candidate]:
     """Return the sentences without table rows of other names and other days than the question has."""
-    return leave_out_other_rows(question, leave_out_other_days(question, quotable))
+    return remove_other_rows(question, remove_other_days(question, quotable))
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
     elif best.is_agreed and may_answer:
         chosen = add_antecedent(best.candidate)
     else:
-        closest = _leave_out_other_languages(selection.question, ranked)
+        closest = _prefer_question_language(selection.question, ranked)
         shown = [one.candidate for one in closest]
         return RerankedSelection(replace(selection, chosen=[]), shown, may_answer=closest[0].margin >= 0)
     return RerankedSelection(
@@ -261,7 +261,7 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
     )
 
 
-def _leave_out_other_languages(question: Question, ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
+def _prefer_question_language(question: Question, ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
     """Return the sentences in the language of the question; all sentences if there are none."""
     return [one for one in ranked if one.candidate.found_in.language == question.language] or ranked
 

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.extractive.candidates import (
     match_sources,
     measure_overlap,
 )
-from modules.llm_platform.domain.extractive.dated_rows import leave_out_other_days
+from modules.llm_platform.domain.extractive.dated_rows import remove_other_days
 from modules.llm_platform.domain.extractive.definitions import defines_asked_term
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.question import EXACT_WEIGHT, Question
@@ -88,7 +88,7 @@ def select_quotes(question: Question, sources: Sequence[Source]) -> list[Quote]:
 def choose_by_words(question: Question, sources: Sequence[Source]) -> Selection:
     """Choose the sentences of the sources that have enough of the question's words."""
     candidates = match_sources(question, sources)
-    found = leave_out_other_days(question, [candidate for candidate in candidates if candidate.is_found])
+    found = remove_other_days(question, [candidate for candidate in candidates if candidate.is_found])
     weights = weigh_terms(question, found)
     score_candidates(candidates, weights)
     chosen: list[Candidate] = []

@@ -77,7 +77,7 @@ class _NameIndex:
         return self.whole.get(words) or (None if words[-1] in stop_words else self.begun.get(words))
 
 
-def _leave_out_joined(found: Sequence[RowMention]) -> list[RowMention]:
+def _remove_joined(found: Sequence[RowMention]) -> list[RowMention]:
     """Return the mentions without adjacent ones that are parts of two names: `Snake Palm` is not `Snake Plant`."""
     pairs = itertools.pairwise(found)
     joined = {
@@ -145,7 +145,7 @@ class SourceTable:
             if cell is not None and self._is_meant(here[:length], cell, words, at):
                 found.append(RowMention(*cell, words[at].start, words[at + length - 1].end, is_part))
             at += length
-        return _leave_out_joined(found)
+        return _remove_joined(found)
 
     def _is_distinctive(self, word: str, language: str) -> bool:
         """Return whether a word of a longer name names its row alone: no other cell and no column has it."""

@@ -10,7 +10,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_ROW_QUOTES, list_evidence_quotes
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.dated_rows import find_dated_entry, leave_out_other_days
+from modules.llm_platform.domain.extractive.dated_rows import find_dated_entry, remove_other_days
 from modules.llm_platform.domain.extractive.described_rows import drop_rows_of_negated_question
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.named_rows import (
@@ -143,7 +143,7 @@ def _find_named_passage(question: Question, candidates: Sequence[Candidate]) -> 
 
 def _group_named_rows(selection: Selection) -> list[NamedRows]:
     """Return the rows that the question names, without rows of other days."""
-    return group_named_rows(selection.question, leave_out_other_days(selection.question, selection.candidates))
+    return group_named_rows(selection.question, remove_other_days(selection.question, selection.candidates))
 
 
 def _list_parts(parts: Sequence[str], messages: Messages) -> str:

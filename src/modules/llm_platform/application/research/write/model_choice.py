@@ -11,8 +11,8 @@ from modules.llm_platform.domain.extractive.named_cells import (
     MAX_GROUPS,
     ScoredCell,
     choose_named_rows,
-    leave_out_name,
     list_cells,
+    remove_name,
     select_nearest_cells,
 )
 from modules.llm_platform.domain.extractive.named_rows import NamedRows
@@ -24,10 +24,10 @@ from modules.llm_platform.domain.extractive.reranking import (
     choose_by_models,
     choose_scoring_model,
     group_by_language,
-    leave_out_other_rows_and_days,
     list_quotable,
     make_model_input,
     mark_agreed,
+    remove_other_rows_and_days,
     select_nearest,
 )
 from modules.llm_platform.domain.extractive.selection import Selection
@@ -85,7 +85,7 @@ class _Reranker:
 
     async def choose(self, quotable: Sequence[Candidate]) -> RerankedSelection:
         """Return the sentences that answer or, if there are none, the row of a table that the question names."""
-        near = leave_out_other_rows_and_days(self._question, quotable)
+        near = remove_other_rows_and_days(self._question, quotable)
         if not near:
             return RerankedSelection(replace(self._selection, chosen=[]), [])
         result = choose_by_models(self._selection, await self._score_nearest_sentences(near))
@@ -139,7 +139,7 @@ class _Reranker:
         """
         cells = list_cells(named)
         texts = [text for one in cells for text in (one.column, one.with_column)]
-        closeness = await self._measure(leave_out_name(self._question, named), texts)
+        closeness = await self._measure(remove_name(self._question, named), texts)
         pairs = zip(cells, closeness[::2], closeness[1::2], strict=True)
         nearest = select_nearest_cells([ScoredCell(*pair) for pair in pairs])
         scored_by: ScoringModel = "english" if self._choose_scoring_model(named.rows[0]) == "english" else "languages"

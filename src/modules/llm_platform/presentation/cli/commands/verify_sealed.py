@@ -100,7 +100,7 @@ def verify_sealed(
             )
         except AppException as error:  # What was derived offline holds without it.
             return answer, checked, error
-        return answer, checked, _leave_out_unread(again)
+        return answer, checked, _remove_unread(again)
 
     answer, checked, again = setup.run_with_platform(wiring, settings, run)
     _print(console, answer, checked, again if isinstance(again, VerifiedAgain) else None, options)
@@ -127,7 +127,7 @@ def _list_read(again: VerifiedAgain) -> frozenset[int]:
     return frozenset(source.index for source in again.sources if source.state == "read")
 
 
-def _leave_out_unread(again: VerifiedAgain) -> VerifiedAgain:
+def _remove_unread(again: VerifiedAgain) -> VerifiedAgain:
     """Return the comparison without pages that were not read: a page that is gone says nothing else than then."""
     read = _list_read(again)
     changed = tuple(change for change in again.changed if change.was.source_index in read)
