@@ -16,7 +16,7 @@ from modules.llm_platform.application.research.check.judge import LLMCitationJud
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.find import plan_prompt, round_queries
 from modules.llm_platform.application.research.follow_up import FollowUps
-from modules.llm_platform.application.research.parts import ResearchParts
+from modules.llm_platform.application.research.pipelines import ResearchPipelines
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.quick_tools import QuickTools
 from modules.llm_platform.application.research.report import queries, rank, summarize
@@ -233,8 +233,8 @@ class World:
         extractive = ExtractiveSynthesizer()
         search = WebSearchService(self.web)
         quick = QuickResearch(QuickTools(search, extractive, extractive))
-        parts = ResearchParts(quick, self.reporter(), self.follow_ups)
-        return ResearchService(parts, MemoryCache(100))
+        pipelines = ResearchPipelines(quick, self.reporter(), self.follow_ups)
+        return ResearchService(pipelines, MemoryCache(100))
 
     def reporter(self) -> Reporter:
         return Reporter(self.make_tools())

@@ -213,15 +213,15 @@ class Container(ProviderContainer):
         verdicts=verdicts,
         support_model=support_model,
     )
-    research_parts = Singleton(build_answers, answer_tools, models)
+    research_pipelines = Singleton(build_answers, answer_tools, models)
     stored_sources: Singleton[MemoryCache[StoredSources]] = Singleton(MemoryCache, STORED_RESEARCHES)
     research = Singleton(
         ResearchService,
-        research_parts,
+        research_pipelines,
         stored_sources,
         metrics,
         research_job_store,
-        Singleton(build_variants, answer_tools, models, research_parts),
+        Singleton(build_variants, answer_tools, models, research_pipelines),
         Singleton(documents.build_open_files, resources, folder_embedder, Object(index.build_memory_store)),
     )
     citation_reader = Singleton(services.build_citation_reader, resources)

@@ -78,7 +78,7 @@ def test_a_local_model_has_more_time() -> None:
     ]:
         settings = _settings(**values)
         assert llms.list_connections(settings)[0].timeout == first_token_s
-        assert Container(settings=settings).research_parts().follow_ups._timeout_s == follow_up_s
+        assert Container(settings=settings).research_pipelines().follow_ups._timeout_s == follow_up_s
         assert llms.compute_research_timeout_s(settings) == research_s
 
 

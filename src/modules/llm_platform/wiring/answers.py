@@ -8,7 +8,7 @@ from hashlib import sha256
 from modules.llm_platform.application.research.find.plan import SearchPlanner
 from modules.llm_platform.application.research.find.read_pages import ReadOptions
 from modules.llm_platform.application.research.follow_up import UNDERSTAND_TIMEOUT_S, FollowUps
-from modules.llm_platform.application.research.parts import ResearchParts, ResearchVariants
+from modules.llm_platform.application.research.pipelines import ResearchPipelines, ResearchVariants
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.quick_tools import QuickTools, ResearchOptions
 from modules.llm_platform.application.research.report.reporter import Reporter
@@ -83,8 +83,8 @@ class AnswerTools:
     support_model: ISupportModel | None
 
 
-def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool = True) -> ResearchParts:
-    """Return the parts of research runs that call these models. If not `is_stored`, they put nothing into caches and stores."""
+def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool = True) -> ResearchPipelines:
+    """Return the pipelines of runs that call these models. If not `is_stored`, they put nothing into caches and stores."""
     planner = SingleFlightLLM(models.llm) if models.llm else None  # Equal plans at the same time are one call.
     price = models.build_price()
     reporter = Reporter(_build_report_tools(tools, models, is_stored=is_stored))
@@ -102,7 +102,7 @@ def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool
             llm, context_tokens=models.context_tokens, price=price, support_model=tools.support_model
         )
     quick = QuickResearch(_build_quick_tools(tools, models, planner, models.settings.CACHE_TTL_S if is_stored else 0.0))
-    return ResearchParts(quick, tools.resources.closing(reporter), follow_ups, output)
+    return ResearchPipelines(quick, tools.resources.closing(reporter), follow_ups, output)
 
 
 def _build_quick_tools(
@@ -150,12 +150,12 @@ def _build_report_tools(tools: AnswerTools, models: LanguageModels, *, is_stored
     )
 
 
-def build_variants(tools: AnswerTools, models: LanguageModels, usual: ResearchParts) -> ResearchVariants:
-    """Return the parts of runs with a chosen model, and of runs over files, which put nothing into caches and stores."""
+def build_variants(tools: AnswerTools, models: LanguageModels, usual: ResearchPipelines) -> ResearchVariants:
+    """Return the pipelines of runs with a chosen model, and of runs over files, which put nothing into caches and stores."""
     names = {model.full_name: model.provider for model in list_configured_models(models.adapters) if model.is_complete}
 
     @cache
-    def make(model: str | None, is_unstored: bool) -> ResearchParts:
+    def make(model: str | None, is_unstored: bool) -> ResearchPipelines:
         chosen = models if model is None else models.select(names[model])
         if chosen is models and not is_unstored:
             return usual

@@ -6,7 +6,7 @@ from tests.support.report_world import QUESTION, Web, World, answer_of
 
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.application.research.find.read_pages import ReadOptions
-from modules.llm_platform.application.research.parts import ResearchParts
+from modules.llm_platform.application.research.pipelines import ResearchPipelines
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.quick_tools import QuickTools, ResearchOptions
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
@@ -59,7 +59,9 @@ async def test_a_source_has_the_date_of_its_page(
         pages=PageService(web),
         options=ResearchOptions(reading=ReadOptions(seconds=5.0)),
     )
-    service = ResearchService(ResearchParts(QuickResearch(tools), world.reporter(), world.follow_ups), MemoryCache(10))
+    service = ResearchService(
+        ResearchPipelines(QuickResearch(tools), world.reporter(), world.follow_ups), MemoryCache(10)
+    )
     request = ResearchRequest.model_validate({"query": QUESTION, "depth": depth})
     events: list[ResearchEvent] = [event async for event in service.stream(request)]
     answer = answer_of(events)

@@ -17,7 +17,7 @@ from tests.support.virtual_time import in_virtual_time
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.application.research.find.plan import SearchPlanner
 from modules.llm_platform.application.research.follow_up import FollowUps
-from modules.llm_platform.application.research.parts import ResearchParts
+from modules.llm_platform.application.research.pipelines import ResearchPipelines
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.quick_tools import QuickTools, ResearchOptions
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
@@ -99,8 +99,8 @@ def service(
         options=ResearchOptions(timeout_s=timeout_s),
     )
     follow_ups = FollowUps(MemoryCache(100), jobs, llm)
-    parts = ResearchParts(QuickResearch(tools), World(Web({})).reporter(), follow_ups)
-    return ResearchService(parts, MemoryCache(100), metrics, jobs)
+    pipelines = ResearchPipelines(QuickResearch(tools), World(Web({})).reporter(), follow_ups)
+    return ResearchService(pipelines, MemoryCache(100), metrics, jobs)
 
 
 async def events_of(it: ResearchService, **request: object) -> list[ResearchEvent]:
@@ -146,8 +146,8 @@ async def test_libraries_of_the_writer_load_while_the_search_runs() -> None:
     tools = QuickTools(
         WebSearchService(library), extractive, extractive, load_models=lambda: asked.append(len(library.asked))
     )
-    parts = ResearchParts(QuickResearch(tools), World(Web({})).reporter(), FollowUps(MemoryCache(100)))
-    await ResearchService(parts, MemoryCache(100)).research(ResearchRequest(query=QUESTION))
+    pipelines = ResearchPipelines(QuickResearch(tools), World(Web({})).reporter(), FollowUps(MemoryCache(100)))
+    await ResearchService(pipelines, MemoryCache(100)).research(ResearchRequest(query=QUESTION))
     assert asked == [0]
 
 

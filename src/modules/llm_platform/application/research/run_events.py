@@ -4,7 +4,7 @@ import asyncio
 
 from modules.llm_platform.application.research.events import Done, Planned, ResearchEvent
 from modules.llm_platform.application.research.follow_up import describe_answer
-from modules.llm_platform.application.research.parts import ResearchParts
+from modules.llm_platform.application.research.pipelines import ResearchPipelines
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.stage_times import StageTimes
 
@@ -34,13 +34,15 @@ class RunEvents:
         self._stage_times.end_verification()
 
 
-async def add_output(parts: ResearchParts, done: Done, run: Run) -> Done:
+async def add_output(pipelines: ResearchPipelines, done: Done, run: Run) -> Done:
     """Return the last event, with the structured output if the request has a schema."""
     request = run.original_request
-    if parts.output is None or request.output_schema is None:
+    if pipelines.output is None or request.output_schema is None:
         return done
-    until = (parts.reporter if request.depth == "report" else parts.quick).compute_deadline(run)
-    response = await parts.output.complete_response(done.response, request, has_sources=bool(run.sources), until=until)
+    until = (pipelines.reporter if request.depth == "report" else pipelines.quick).compute_deadline(run)
+    response = await pipelines.output.complete_response(
+        done.response, request, has_sources=bool(run.sources), until=until
+    )
     latency_ms = round((asyncio.get_running_loop().time() - run.began) * 1000)
     metadata = response.metadata.model_copy(update={"latency_ms": latency_ms})
     return done.model_copy(update={"response": response.model_copy(update={"metadata": metadata})})

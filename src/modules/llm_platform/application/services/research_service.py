@@ -16,7 +16,7 @@ from modules.llm_platform.application.research.follow_up import (
     is_part_of_context,
     make_owner_key,
 )
-from modules.llm_platform.application.research.parts import ResearchParts, ResearchVariants
+from modules.llm_platform.application.research.pipelines import ResearchPipelines, ResearchVariants
 from modules.llm_platform.application.research.run import (
     EmitEvent,
     GivenPages,
@@ -63,7 +63,7 @@ class ResearchService:
 
     def __init__(
         self,
-        parts: ResearchParts,
+        pipelines: ResearchPipelines,
         sources: ICache[StoredSources],
         metrics: IMetrics = NO_METRICS,
         jobs: IResearchJobStore | None = None,
@@ -72,41 +72,41 @@ class ResearchService:
     ) -> None:
         """Create the service.
 
-        - `parts` serve requests without `model` and `files`. `variants` make the parts for all other requests.
+        - `pipelines` serve requests without `model` and `files`. `variants` make the pipelines for all other requests.
         - `sources` stores the texts of the sources.
         - `jobs` is the store of background runs.
         """
-        self._parts = parts
+        self._pipelines = pipelines
         self._sources = sources
         self._metrics = metrics
         self._jobs = jobs
-        self._follow_ups = parts.follow_ups  # shared by all models, so that a follow-up finds the turns of any run
-        self._variants = variants or ResearchVariants((), lambda model, is_unstored: parts)
+        self._follow_ups = pipelines.follow_ups  # shared by all models, so that a follow-up finds the turns of any run
+        self._variants = variants or ResearchVariants((), lambda model, is_unstored: pipelines)
         self._open_files = open_files
         self._loop_guard = LoopGuard()
 
     def check(self, request: ResearchRequest) -> None:
         """Raise LLMRequestError, OutputSchemaError or PriceUnknownError if the settings do not allow the request."""
-        parts = self._find_parts(request)
-        if request.output_schema is not None and parts.output is None:
+        pipelines = self._find_pipelines(request)
+        if request.output_schema is not None and pipelines.output is None:
             raise OutputSchemaError
-        parts.reporter.check(request)
+        pipelines.reporter.check(request)
 
     def estimate(self, request: ResearchRequest, *, searches_nothing: bool = False) -> ReportAmounts:
         """Return the upper bound of a run, excluding retries and failover.
 
         With `searches_nothing` a shallow or deep run has only the pages that it is given, which are not counted.
         """
-        parts = self._find_parts(request)
+        pipelines = self._find_pipelines(request)
         if request.depth == "report":
-            return parts.reporter.estimate(request)
-        price, context_tokens = parts.reporter.price, parts.reporter.context_tokens
-        return parts.quick.estimate(request, price, context_tokens, searches_nothing=searches_nothing)
+            return pipelines.reporter.estimate(request)
+        price, context_tokens = pipelines.reporter.price, pipelines.reporter.context_tokens
+        return pipelines.quick.estimate(request, price, context_tokens, searches_nothing=searches_nothing)
 
-    def _find_parts(self, request: ResearchRequest) -> ResearchParts:
-        """Return the parts for the model and the files of the request. Raises LLMRequestError for an unknown model."""
+    def _find_pipelines(self, request: ResearchRequest) -> ResearchPipelines:
+        """Return the pipelines for the model and the files of the request. Raises LLMRequestError for an unknown model."""
         if request.model is None and not request.files:
-            return self._parts
+            return self._pipelines
         if request.model is not None and request.model not in self._variants.models:
             names = ", ".join(self._variants.models)
             remedy = f"choose one of {names}" if names else "leave model out, or set LLM_API_KEY with LLM_MODEL"
@@ -114,12 +114,12 @@ class ResearchService:
         return self._variants.make(request.model, bool(request.files))
 
     @asynccontextmanager
-    async def _open_parts(self, run: Run) -> AsyncIterator[ResearchParts]:
-        """Yield the parts for a run, and make the files of its request sources. Raises UploadedFileError."""
+    async def _open_pipelines(self, run: Run) -> AsyncIterator[ResearchPipelines]:
+        """Yield the pipelines for a run, and make the files of its request sources. Raises UploadedFileError."""
         request = run.request
-        parts = self._find_parts(request)
+        pipelines = self._find_pipelines(request)
         if not request.files:
-            yield parts
+            yield pipelines
             return
         if self._open_files is None:
             raise UploadedFileError("This platform cannot read files: leave `files` out.")
@@ -127,10 +127,10 @@ class ResearchService:
         changes: dict[str, object] = {"files": ()} if has_sources else {"files": (), "sources": (DOCUMENTS,)}
         async with (
             self._open_files(request.files) as files,
-            parts.with_files(files, beside_sources=has_sources) as own_parts,
+            pipelines.with_files(files, beside_sources=has_sources) as own_pipelines,
         ):
             run.request = request.model_copy(update=changes)
-            yield own_parts
+            yield own_pipelines
 
     async def research(
         self,
@@ -218,21 +218,21 @@ class ResearchService:
             previous_id=request.previous_id,
             history=request.history,
         )
-        parts = self._find_parts(asked)
+        pipelines = self._find_pipelines(asked)
         before = await self.load_earlier_turns(asked, owner=owner)
         if before is None and not is_part_of_context(asked):
-            return await parts.reporter.planner.plan(request)
-        follow_up = await parts.follow_ups.understand(asked, before or NO_TURNS, None)
+            return await pipelines.reporter.planner.plan(request)
+        follow_up = await pipelines.follow_ups.understand(asked, before or NO_TURNS, None)
         understood = {"query": follow_up.query, "language": follow_up.language}
-        return describe_plan(follow_up, await parts.reporter.planner.plan(request.model_copy(update=understood)))
+        return describe_plan(follow_up, await pipelines.reporter.planner.plan(request.model_copy(update=understood)))
 
     async def accept_plan(self, request: PlanRequest, questions: Sequence[str]) -> None:
         """Store the sub-questions that a person accepted, for `STORE_TTL_DAYS`."""
-        await self._parts.reporter.planner.accept(request, questions)
+        await self._pipelines.reporter.planner.accept(request, questions)
 
     async def accepted_plan(self, request: PlanRequest) -> AcceptedPlan | None:
         """Return the sub-questions accepted last for this question in this language; None if there are none."""
-        return await self._parts.reporter.planner.load_accepted(request)
+        return await self._pipelines.reporter.planner.load_accepted(request)
 
     async def get_source(self, request_id: str, index: int, *, owner: str = "") -> HeldSource:
         """Return the stored text of one source of a finished run.
@@ -315,7 +315,7 @@ class ResearchService:
             answer_short_message(run.request, run.request_id, before, emit)
             return
         self.check(run.request)
-        async with self._loop_guard, self._open_parts(run) as parts:
+        async with self._loop_guard, self._open_pipelines(run) as pipelines:
             emit(research_events.Started(request_id=run.request_id))
             with (
                 receive_model_progress(
@@ -327,16 +327,16 @@ class ResearchService:
                 events = RunEvents(run, stage_times)
                 run.emit, run.detected = events.emit, detect_request_language(run.request)
                 if before is not None or is_part_of_context(run.request):
-                    await self._understand(run, parts, before)
-                await (parts.reporter.report(run) if run.request.depth == "report" else parts.quick.answer(run))
+                    await self._understand(run, pipelines, before)
+                await (pipelines.reporter.report(run) if run.request.depth == "report" else pipelines.quick.answer(run))
                 if events.done is not None:
-                    stage_times.emit(await add_output(parts, events.done, run))
+                    stage_times.emit(await add_output(pipelines, events.done, run))
 
-    async def _understand(self, run: Run, parts: ResearchParts, before: StoredTurns | None) -> None:
+    async def _understand(self, run: Run, pipelines: ResearchPipelines, before: StoredTurns | None) -> None:
         """Replace a follow-up question by a question that can be understood without the conversation."""
         request = run.request
         earlier = before and request.previous_id and await self._load_sources(run.owner, request.previous_id)
-        run.follow_up = await parts.follow_ups.understand(request, before or NO_TURNS, earlier or None)
+        run.follow_up = await pipelines.follow_ups.understand(request, before or NO_TURNS, earlier or None)
         run.request, run.detected = apply_follow_up(request, run.follow_up), run.follow_up.language
         if request.depth == "shallow":
             run.emit(research_events.Planned(request_id=run.request_id, questions=(run.request.query,)))

@@ -11,7 +11,7 @@ from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.structured_output import StructuredOutput
 
 
-class ResearchParts(NamedTuple):
+class ResearchPipelines(NamedTuple):
     """The pipelines of runs with one set of language models. `output` fills the schema of a request; None without a model."""
 
     quick: QuickResearch
@@ -31,12 +31,12 @@ class ResearchParts(NamedTuple):
 
 
 class ResearchVariants(NamedTuple):
-    """The parts of research for requests that choose a model or send files.
+    """The pipelines for requests that choose a model or send files.
 
     - `models` are the models that a request can choose.
-    - `make` returns the parts for one model, or for all models together if the first argument is None. If the second argument
-      is True, the parts put nothing into caches and stores.
+    - `make` returns the pipelines for one model, or for all models together if the first argument is None. If the second argument
+      is True, the pipelines put nothing into caches and stores.
     """
 
     models: tuple[str, ...]
-    make: Callable[[str | None, bool], ResearchParts]
+    make: Callable[[str | None, bool], ResearchPipelines]
