@@ -44,10 +44,10 @@ Limits = tuple[float, ...]  # the least log-odds of `supported`, for each of VER
 
 @dataclass(frozen=True)
 class Sentence:
-    """`log_odds` is None where the words decide alone; `highest` is what the words allow."""
+    """`log_odds` is None where the words decide alone; `highest_verdict` is what the words allow."""
 
     verdict: str
-    highest: str
+    highest_verdict: str
     log_odds: float | None
 
 
@@ -88,11 +88,13 @@ async def read_row(claim: str, text: str, title: str, label: str, model: OnnxSup
     claims = checker.undecided.list_first(1000)
     scores = await score_claims(model, claims)
     read = {
-        claim.key: Sentence(claim.judgement.verdict, claim.passages[0].highest, odds)
+        claim.key: Sentence(claim.judgement.verdict, claim.passages[0].highest_verdict, odds)
         for claim, (odds,) in zip(claims, scores, strict=True)
     }
     alone = [
-        Sentence(judged.verdict, judged.highest, None) for key, judged in checker._judged.items() if key not in read
+        Sentence(judged.verdict, judged.highest_verdict, None)
+        for key, judged in checker._judged.items()
+        if key not in read
     ]
     return Row(label == "supported", [*read.values(), *alone])
 
@@ -101,7 +103,7 @@ def is_supported(sentence: Sentence, limits: Limits | None) -> bool:
     if limits is None or sentence.log_odds is None:
         return sentence.verdict == "supported"
     least = limits[VERDICTS.index(sentence.verdict)]
-    return sentence.highest == "supported" and sentence.log_odds >= least
+    return sentence.highest_verdict == "supported" and sentence.log_odds >= least
 
 
 def measure(rows: Iterable[Row], limits: Limits | None) -> tuple[float, float]:

@@ -177,7 +177,7 @@ class _CitedSentences:
         highest: Verdict = "unsupported"
         if undecided is not None:
             shown = [
-                (self._checker.show_quote(words, passage.quote, undecided.claim), passage.highest)
+                (self._checker.show_quote(words, passage.quote, undecided.claim), passage.highest_verdict)
                 for passage in undecided.passages
             ]
             with_quote, highest = next((one for one in shown if one[0].quote == was.quote), shown[0])

@@ -299,7 +299,7 @@ class CitationChecker:
 
     def _make_citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
         judgement, source = self._judge(sentence, number), self._sources[number]
-        span = self._leave_out_heading(judgement.quote, number, html.unescape(sentence.claim))
+        span = self._skip_headings(judgement.quote, number, html.unescape(sentence.claim))
         mismatch, is_flagged = judgement.mismatch, judgement.verdict in ("partial", "unsupported")
         if mismatch and mismatch.found[0] < span[0]:
             span = judgement.quote  # The difference is in the heading.
@@ -327,10 +327,10 @@ class CitationChecker:
     def show_quote(self, citation: Citation, span: Span, claim: str) -> Citation:
         """Return the citation with another quote of its source, for the same claim."""
         number = citation.source_index
-        quote = self._make_quote(number, self._leave_out_heading(span, number, claim))
+        quote = self._make_quote(number, self._skip_headings(span, number, claim))
         return citation.model_copy(update=quote._asdict())
 
-    def _leave_out_heading(self, span: Span, number: int, claim: str) -> Span:
+    def _skip_headings(self, span: Span, number: int, claim: str) -> Span:
         """Return the span without the Markdown headings right above its text, which were compared with the claim too.
 
         A heading stays if it has a word of the claim that the text below lacks, such as the name of what the text describes.

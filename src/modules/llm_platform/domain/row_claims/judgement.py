@@ -38,12 +38,12 @@ class RowJudgement(NamedTuple):
     """What the tables of a source say about a claim.
 
     - `claim` and `finding` come from the only table that decides the claim. They are None if no table or several tables do.
-    - `is_open` is True if the claim compares or counts rows, but it is not certain what the cells say.
+    - `is_uncertain` is True if the claim compares or counts rows, but it is not certain what the cells say.
     """
 
     claim: RowClaim | None = None
     finding: RowFinding | None = None
-    is_open: bool = False
+    is_uncertain: bool = False
 
 
 NOTHING: Final = RowJudgement()
@@ -57,7 +57,7 @@ def judge_rows(text: str, tables: Sequence[SourceTable], language: str, *, is_qu
     found = [(claim, finding) for claim in claims if (finding := _check_claim(claim)) is not None]
     if len(found) == 1:
         return RowJudgement(*found[0])
-    return RowJudgement(is_open=any(map(_compares_or_counts, claims)))
+    return RowJudgement(is_uncertain=any(map(_compares_or_counts, claims)))
 
 
 def _check_claim(claim: RowClaim) -> RowFinding | None:

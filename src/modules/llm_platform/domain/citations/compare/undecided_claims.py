@@ -61,13 +61,13 @@ class PassageToRead(NamedTuple):
 
     - `text` is the passage on one line, with HTML entities decoded.
     - `quote` is the span that the citation shows if this passage decides, and `quote_text` its text, written as `text` is.
-    - `highest` is the highest verdict that the model may give for it.
+    - `highest_verdict` limits the verdict that the model may give for it.
     """
 
     text: str
     quote_text: str
     quote: Span
-    highest: Verdict
+    highest_verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class UndecidedClaims:
         for text, quote in self._find_passages(claim, judgement, source):
             quote_text = source.text[slice(*quote)]
             allowed = find_highest_verdict(judgement.verdict, html.unescape(key.claim), quote_text)
-            highest = min(allowed, judgement.highest, key=POSSIBLE_SUPPORT.__getitem__)
+            highest = min(allowed, judgement.highest_verdict, key=POSSIBLE_SUPPORT.__getitem__)
             if judgement.shares_no_word and highest != "supported":  # other figures, or a clause without a marker
                 continue
             passages.append(PassageToRead(_clean(text), _clean(quote_text), quote, highest))
@@ -211,7 +211,8 @@ def decide(undecided: UndecidedClaim, log_odds: Sequence[float]) -> Judgement:
     """Return the judgement with the verdict and the quote of the passage with the highest log-odds. The score stays.
 
     `log_odds` has one value for each passage, in order: the log-odds that the passage supports the claim. The verdict is at most
-    the `highest` of its passage. A refuted claim that the model calls partial is not refuted any more, and has no mismatch.
+    the `highest_verdict` of its passage. A refuted claim that the model calls partial is not refuted any more, and has no
+    mismatch.
 
     If claim and source share no word, the model may confirm the claim but not reject it, because nothing shows which passage
     to read.
@@ -225,7 +226,7 @@ def decide(undecided: UndecidedClaim, log_odds: Sequence[float]) -> Judgement:
     verdict: Verdict = "unsupported"
     if highest >= thresholds.partial:
         verdict = "supported" if highest >= thresholds.supported else "partial"
-    decided = min(verdict, best.highest, key=POSSIBLE_SUPPORT.__getitem__)
+    decided = min(verdict, best.highest_verdict, key=POSSIBLE_SUPPORT.__getitem__)
     if judgement.is_refuted and decided != "unsupported":
         judgement = replace(judgement, is_refuted=False, mismatch=None)
     return replace(judgement, quote=best.quote, verdict=decided, word_verdict=undecided.judgement.verdict)

@@ -70,8 +70,8 @@ class Judgement:
     - `is_verbatim` is True if the source has the sentence word for word, or each cell of a table row.
     - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
     - `mismatch` is the difference to show to a reader: what refutes the sentence, or a replaced word of one that is not refuted.
-    - `highest` is the highest verdict that a support model may give. It cannot overrule the word comparison about numbers, or
-      about who did something.
+    - `highest_verdict` limits the verdict of a support model, which cannot overrule the word comparison about numbers, or about
+      who did something.
     - `is_computed` is True if the cells of a table decided.
     - `word_verdict` is the lexical verdict if a support model gave `verdict`, else None.
     """
@@ -83,7 +83,7 @@ class Judgement:
     is_verbatim: bool = False
     cells: tuple[Judgement, ...] = ()
     mismatch: Mismatch | None = None
-    highest: Verdict = "supported"
+    highest_verdict: Verdict = "supported"
     word_verdict: Verdict | None = None
     is_computed: bool = False
     is_weakly_refuted: bool = False
@@ -99,7 +99,7 @@ class Judgement:
             self.verdict == "unchecked"
             or self.is_verbatim
             or (self.is_refuted and not self.is_weakly_refuted)
-            or self.highest == "unsupported"
+            or self.highest_verdict == "unsupported"
             or self.is_computed
             or bool(self.cells)
             or self.word_verdict is not None
@@ -172,7 +172,7 @@ def judge_clauses(
         return whole
     weakest = min((judge(clause, source, language) for clause in clauses), key=_get_rank)
     better = max(whole, _extend_to_sentence(weakest, is_all_cited=is_all_cited), key=_get_rank)
-    return better if is_all_cited else replace(better, highest="partial")
+    return better if is_all_cited else replace(better, highest_verdict="partial")
 
 
 def _extend_to_sentence(clause: Judgement, *, is_all_cited: bool) -> Judgement:
@@ -224,7 +224,7 @@ def _judge_claim(claim: Claim, source: SourceText, language: str, *, min_score: 
     if passage is None:
         return _leave_foreign_claim_unchecked(claim, source, language, Judgement("unsupported", 0.0))
     judgement = _judge_by_facts(claim, source, passage, language, min_score=min_score)
-    if rows.is_open:
+    if rows.is_uncertain:
         return _limit_to_partial(judgement)
     if judgement.verdict != "supported" and passage.known_share < MIN_SAME_LANGUAGE_SHARE:
         return _leave_foreign_claim_unchecked(claim, source, language, judgement)
@@ -256,7 +256,7 @@ def _judge_by_facts(
         is_refuted=is_refuted,
         is_weakly_refuted=is_refuted and unchanged < MIN_CERTAIN_SHARE and not is_foreign,
         mismatch=mismatch if is_refuted else replacement,
-        highest="unsupported" if is_foreign else "partial" if is_partial else "supported",
+        highest_verdict="unsupported" if is_foreign else "partial" if is_partial else "supported",
     )
 
 
@@ -278,7 +278,7 @@ def _judge_by_rows(claim: RowClaim, finding: RowFinding, source: SourceText) -> 
         return Judgement("supported", COMPUTED_SCORE, quote, is_computed=True)
     if finding.is_true is None:
         return Judgement(
-            "partial", round(load_score_weights().supported, 2), quote, is_computed=True, highest="partial"
+            "partial", round(load_score_weights().supported, 2), quote, is_computed=True, highest_verdict="partial"
         )
     mismatch = None
     if finding.claimed is not None and finding.column is not None:
@@ -303,7 +303,7 @@ def _limit_to_partial(judgement: Judgement) -> Judgement:
     """
     verdict = min(judgement.verdict, "partial", key=POSSIBLE_SUPPORT.__getitem__)
     score = round(min(judgement.score, load_score_weights().supported), 2)
-    return replace(judgement, verdict=verdict, score=score, is_refuted=False, mismatch=None, highest="partial")
+    return replace(judgement, verdict=verdict, score=score, is_refuted=False, mismatch=None, highest_verdict="partial")
 
 
 def _leave_foreign_claim_unchecked(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
