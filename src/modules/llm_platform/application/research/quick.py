@@ -110,11 +110,11 @@ class QuickResearch:
         tools, count = self._tools, self._tools.options.results_per_search
         planned = await tools.planner.plan(run, tools.options.timeout_s * PLAN_SHARE)
         questions = planned.questions
-        limit = (count if run.request.depth == "shallow" else MAX_SOURCES) + len(reads.list_given())
-        rounds = self._make_rounds(run)
+        max_sources = (count if run.request.depth == "shallow" else MAX_SOURCES) + len(reads.list_given())
+        rounds = self._make_rounds(run)  # measures from now on how long a round takes, and the first search is one
         tools.begin_loading()
         results = await run_searches(run, questions, tools.search, count, reads)
-        sources, raw, excerpts = await _read_sources(reads, fuse_results(results.answers, limit), results.earlier)
+        sources, raw, excerpts = await _read_sources(reads, fuse_results(results.answers, max_sources), results.earlier)
         ledger_questions = select_ledger_questions(run.request.query, questions, run.language)
         await rounds.fill_ledger(ledger_questions, excerpts)
         is_refused = False
@@ -123,7 +123,7 @@ class QuickResearch:
             results += further
             fused = fuse_results(results.answers, MAX_FUSED)
             await rounds.fill_ledger(ledger_questions, number_sources(fused, known=results.earlier)[0])
-            sources, raw, excerpts = await _read_sources(reads, rounds.select_best(fused, limit), results.earlier)
+            sources, raw, excerpts = await _read_sources(reads, rounds.select_best(fused, max_sources), results.earlier)
             if reads.get_pages():  # fill the ledger again: pages say more than the excerpts above
                 await rounds.fill_ledger(ledger_questions, excerpts)
         run.early_finish.close()
