@@ -12,7 +12,7 @@ from tests.support.written_answers import write_answer
 
 from modules.llm_platform.application.research.events import ResearchEvent, Reset, Token
 from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
-from modules.llm_platform.application.research.write.writing import UNSUPPORTED
+from modules.llm_platform.application.research.write.writing import EMPTY_TEXT, UNSUPPORTED
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -54,6 +54,15 @@ async def test_a_failed_writer_is_listed_and_its_cost_included(error: LLMExcepti
     ]
     assert draft.synthesis.degraded == degraded
     assert (draft.spent.calls, draft.spent.cost_usd) == (2, 1.0)
+
+
+@for_each("text", ["[1]", "[1][2].", " \n", "**"])
+async def test_a_text_without_words_is_no_answer(text: str) -> None:
+    """A small model may write nothing but a marker."""
+    fallback = FakeSynthesizer(TEXT, name="b")
+    draft = await write_answer(FakeSynthesizer(text, name="small"), SOURCES, fallback=fallback)
+    assert draft.text.startswith(TEXT)
+    assert [(entry.component, entry.reason) for entry in draft.degraded] == [("small", EMPTY_TEXT)]
 
 
 DOUBTFUL = "Pumps were invented in 1712 [1]."

@@ -26,7 +26,7 @@ from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMExceptio
 from modules.llm_platform.domain.extractive.question import read_question_as_written
 from modules.llm_platform.domain.extractive.rendering import render_closest
 from modules.llm_platform.domain.extractive.selection import choose_by_words
-from modules.llm_platform.domain.markdown.markers import render_markers
+from modules.llm_platform.domain.markdown.markers import render_markers, renumber_markers
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.synthesizer import NO_SYNTHESIS, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.ports.tracing import stage
@@ -38,7 +38,7 @@ LATE = "timeout: not finished before the deadline of the research run"
 CUT_LATE = f"{LATE}: the text is cut off; raise RESEARCH_TIMEOUT_S"
 CUT_BROKEN = "timeout: the text is cut off; {message}"
 UNSUPPORTED = (
-    "unsupported: no passage seems to answer the question, and no source supports a sentence that the model wrote, so its text "
+    "unsupported: no passage seems to answer the question, and the cited sources support no sentence of the model, so its text "
     "was replaced"
 )
 REPEATED = "repetition: the model repeated itself and was stopped; another model may do better"
@@ -243,10 +243,15 @@ async def _write(draft: Draft) -> WrittenText:
         return await _end_late_text(draft)
     except AppException as error:
         return await _end_failed_text(draft, error)
-    if draft.text.strip():
+    if _has_words(draft.text):
         return WrittenText(synthesis)
     failures = (*synthesis.degraded, Degraded(component=synthesis.synthesizer, reason=EMPTY_TEXT))
     return await _fall_back(draft, "empty", failures, synthesis.spent)
+
+
+def _has_words(text: str) -> bool:
+    """Return whether the text has a letter or a digit outside its markers. A small model may write nothing but `[1]`."""
+    return any(map(str.isalnum, renumber_markers(text, {})))
 
 
 async def _end_late_text(draft: Draft) -> WrittenText:
