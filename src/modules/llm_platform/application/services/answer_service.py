@@ -13,7 +13,7 @@ from modules.llm_platform.application.research.check.judge_task import JudgeTask
 from modules.llm_platform.application.research.find.found import Found, Writers
 from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESERVE_SHARE
 from modules.llm_platform.application.research.run import Run
-from modules.llm_platform.application.research.write.writing import WrittenAnswer, write_and_check
+from modules.llm_platform.application.research.write.writing import WrittenAnswer, has_content, write_and_check
 from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.concurrency.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded, deduplicate_degraded
@@ -167,7 +167,7 @@ class AnswerService:
         has_llm = self._writer is not self._fallback
         writers = Writers(
             writer=self._writer,
-            fallback=run.fallback or self._writer,  # the writer itself replaces only an empty text
+            fallback=run.fallback or self._writer,  # the writer itself replaces only a text without content
             max_tokens=self._options.max_tokens,
             counts_late_text=has_llm,
             completes_fallback=has_llm,
@@ -182,7 +182,7 @@ class AnswerService:
                 answer = await write_and_check(replace(run, deadline=math.inf), found, writers)
         except TimeoutError as error:
             raise LLMTimeoutError from error
-        if not answer.text.strip():
+        if not has_content(answer.text):
             raise LLMProviderException(EMPTY, spent=answer.spent)
         return answer
 

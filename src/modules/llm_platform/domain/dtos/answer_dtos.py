@@ -45,7 +45,8 @@ class Synthesis(BaseModel, frozen=True):
 class SynthesisToken(BaseModel, frozen=True):
     """The next piece of an answer that is being written, before it is sanitised.
 
-    If `is_doubtful` is True, no sentence that the writer read seems to answer the question.
+    If `is_doubtful` is True, no sentence that the writer read seems to answer the question. It is the same for all tokens of a
+    text.
     """
 
     text: str

@@ -85,7 +85,7 @@ class ISynthesizer(ABC):
         A writer that has nothing to stream gives its text as one token, which is what this default does.
         """
         synthesis = await self.synthesize(request)
-        yield SynthesisToken(text=synthesis.text)
+        yield SynthesisToken(text=synthesis.text, is_doubtful=synthesis.is_doubtful)
         yield synthesis
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.fakes.citation_judge import FakeCitationJudge
+from tests.fakes.support_model import FakeSupportModel
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
 from tests.support.virtual_time import in_virtual_time
-from tests.support.written_answers import write_answer
+from tests.support.written_answers import judge_of, write_answer
 
 from modules.llm_platform.application.research.events import ResearchEvent, Reset, Token
 from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
@@ -16,7 +18,13 @@ from modules.llm_platform.application.research.write.writing import EMPTY_TEXT, 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.exceptions import LLMConnectionError, LLMException, LLMRequestError, WebSearchError
+from modules.llm_platform.domain.exceptions import (
+    LLMConnectionError,
+    LLMException,
+    LLMRequestError,
+    SupportModelError,
+    WebSearchError,
+)
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 from shared.exceptions import AppException
@@ -56,13 +64,20 @@ async def test_a_failed_writer_is_listed_and_its_cost_included(error: LLMExcepti
     assert (draft.spent.calls, draft.spent.cost_usd) == (2, 1.0)
 
 
-@for_each("text", ["[1]", "[1][2].", " \n", "**"])
+@for_each("text", ["[1]", "[1][2].", "- [1]\n", " \n", "**"])
 async def test_a_text_without_words_is_no_answer(text: str) -> None:
     """A small model may write nothing but a marker."""
     fallback = FakeSynthesizer(TEXT, name="b")
     draft = await write_answer(FakeSynthesizer(text, name="small"), SOURCES, fallback=fallback)
     assert draft.text.startswith(TEXT)
     assert [(entry.component, entry.reason) for entry in draft.degraded] == [("small", EMPTY_TEXT)]
+
+
+@for_each("text", ["5", "\N{WHITE HEAVY CHECK MARK} [1]", "`&&` [1]", "水 [1]", "```\n+\n```"])
+async def test_a_text_without_letters_may_be_an_answer(text: str) -> None:
+    fallback = FakeSynthesizer(TEXT)
+    await write_answer(FakeSynthesizer(text), SOURCES, fallback=fallback)
+    assert fallback.calls == []
 
 
 DOUBTFUL = "Pumps were invented in 1712 [1]."
@@ -99,6 +114,29 @@ async def test_a_doubtful_text_is_kept_if_a_source_supports_a_sentence(
     assert tokens[0] == text
     assert "".join(tokens) == draft.text
     assert fallback.calls == []
+
+
+@for_each("streamed", [True, False])
+async def test_a_writer_without_a_fallback_keeps_its_doubtful_text(streamed: bool) -> None:
+    """It is not asked again."""
+    writer = FakeSynthesizer(DOUBTFUL, is_doubtful=True)
+    draft = await write_answer(writer, SOURCES, fallback=writer, streamed=streamed)
+    assert draft.text.startswith(DOUBTFUL)
+    assert len(writer.calls) == 1
+
+
+async def test_a_doubtful_text_is_kept_if_not_all_was_compared() -> None:
+    """A judge has the last word, and a support model that fails has none."""
+    failing = FakeSupportModel(error=SupportModelError("install it"))
+    said = "A pump transports liquids [1]."
+    for fields in (
+        {"support_model": failing},
+        {"judge_task": judge_of(FakeCitationJudge(), "How do pumps work?", SOURCES)},
+    ):
+        fallback = FakeSynthesizer("Second.")
+        draft = await write_answer(FakeSynthesizer(said, is_doubtful=True), SOURCES, fallback=fallback, **fields)
+        assert draft.text.startswith(said)
+        assert fallback.calls == []
 
 
 async def test_quotes_in_place_of_a_doubtful_text_say_what_they_are() -> None:

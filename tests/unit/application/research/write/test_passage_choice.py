@@ -9,7 +9,12 @@ from tests.fakes.support_model import FakeSupportModel
 from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
-from modules.llm_platform.application.research.write.passage_choice import LEAST_LOG_ODDS, MAX_READ, PassageChooser
+from modules.llm_platform.application.research.write.passage_choice import (
+    LEAST_LOG_ODDS,
+    MAX_READ,
+    ChosenPassages,
+    PassageChooser,
+)
 from modules.llm_platform.domain.dtos.answer_dtos import SynthesisReset
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SupportModelError
@@ -53,9 +58,11 @@ def chooser(
 
 async def test_a_passage_in_other_words_is_chosen() -> None:
     """Its sources keep their numbers, and sources without a passage are left out."""
-    chosen, degraded = await chooser(model=FakeSupportModel(answers=has_answer)).choose(SOURCES, QUESTION, "en")
+    chosen, is_doubtful, degraded = await chooser(model=FakeSupportModel(answers=has_answer)).choose(
+        SOURCES, QUESTION, "en"
+    )
     assert chosen is not None
-    assert degraded == ()
+    assert (is_doubtful, degraded) == (False, ())
     assert any(ANSWER in source.text for source in chosen.sources if source.index == 2)
     assert all(source.text for source in chosen.sources)
     sizes = [count_tokens(source.text) for source in chosen.sources]
@@ -67,7 +74,7 @@ async def test_a_passage_in_other_words_is_chosen() -> None:
 async def test_the_model_reads_the_best_passages_of_the_languages_that_it_knows(language: str, is_read: bool) -> None:
     model = FakeSupportModel(answers=has_answer)
     await chooser(model=model).choose(SOURCES, QUESTION, language)
-    assert [len(asked) <= MAX_READ for asked in model.asked] == [True] * is_read
+    assert [len(asked) <= MAX_READ for asked in model.asked[:1]] == [True] * is_read
     assert bool(model.foreign) == (is_read and language != "en")
 
 
@@ -87,7 +94,7 @@ async def test_words_decide_if_a_model_fails_or_is_late() -> None:
 
 async def test_a_question_without_a_word_of_the_sources_is_left_to_the_words() -> None:
     encoder = FakeSentenceEncoder()
-    assert await chooser(encoder).choose(SOURCES, "Wer singt?", "de") == (None, ())
+    assert await chooser(encoder).choose(SOURCES, "Wer singt?", "de") == ChosenPassages()
     assert encoder.asked == []
 
 

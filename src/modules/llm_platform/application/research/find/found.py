@@ -50,7 +50,7 @@ class Found:
 class Writers:
     """The writers of an answer, and what verifies its citations.
 
-    - `fallback` replaces `writer` if it fails, is late or writes nothing.
+    - `fallback` replaces `writer` if it fails, is late or writes nothing, or if no source supports what a small model writes.
     - `max_tokens` limits the length of the text.
     - `counts_late_text` is True if a late text of `writer` counts as one call. The budget of a report counts its own calls.
     - `completes_fallback` is True if missing markers are added to a text of `fallback`, as to a text of another writer.

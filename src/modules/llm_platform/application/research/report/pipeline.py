@@ -46,8 +46,8 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url
 SPARE_PAGES = 10  # further results that are read when better ones cannot be read
 MIN_ANSWER_TOKENS = 16  # the budget refuses a call for which even this is too expensive
 SUMMARY_WAIT_S = 30.0  # wait for summaries that are not finished when the text is
-SUMMARIES_LATE = "unfinished: {summaries} not ready when the text was, so it does without"
-CUT_SUMMARIES = "page_cut: {summaries} only the beginning of the page"
+SUMMARIES_LATE = "unfinished: {summaries} not ready when the text was, so the text does not use them"
+CUT_SUMMARIES = "page_cut: {summaries} only the beginning of a page"
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,8 +135,8 @@ class Draft:
             self._emit(self.text)
 
     def hold(self) -> None:
-        """Show nothing more of the text until `release`."""
-        self.is_held = True
+        """Show nothing of the text until `release`, unless a part has been shown."""
+        self.is_held = self.is_held or not (self.run.is_streamed and self._parts)
 
     def release(self) -> None:
         """Show the finished text that was held."""
@@ -144,10 +144,11 @@ class Draft:
         self._emit(self.text)
 
     async def is_supported(self) -> bool:
-        """Return whether a source supports a sentence of the finished text, or may support one: it was not compared."""
+        """Return whether a source supports a sentence of the finished text, or may support one: not all was compared."""
         await self.comparison.wait_for_pages(self.text)
         checked = await self.check_citations()
-        return any(citation.verdict in ("supported", "unchecked") for citation in checked.citations)
+        has_support = any(citation.verdict in ("supported", "unchecked") for citation in checked.citations)
+        return has_support or bool(self.comparison.degraded)
 
     def _add_written(self, parts: Iterable[str]) -> None:
         part = "".join(parts)

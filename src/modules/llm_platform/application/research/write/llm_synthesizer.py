@@ -157,9 +157,9 @@ class LLMSynthesizer(StreamingSynthesizer):
             request = replace(request, sources=sources)
         chosen = keep_rows(rows, request.sources, request.language) if rows is not None else None
         if chosen is None and self._passages is not None and not request.evidence:
-            chosen, degraded = await self._passages.choose(request.sources, request.question, request.language)
-            if chosen is not None and not request.has_wishes:
-                is_doubtful = await self._passages.seem_unanswered(chosen.sources, request.question, request.language)
+            passages = await self._passages.choose(request.sources, request.question, request.language)
+            chosen, degraded = passages.text, passages.degraded
+            is_doubtful = passages.is_doubtful and not request.has_wishes
         prompt = await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit, chosen)
         return prompt, is_doubtful, degraded
 

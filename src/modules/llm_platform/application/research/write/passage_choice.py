@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from modules.llm_platform.application.research.write.model_choice import MODELS_LATE
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
@@ -72,6 +72,20 @@ def remove_rows_of_other_days(sources: Sequence[Source], question: str, language
     ]
 
 
+class ChosenPassages(NamedTuple):
+    """What a small model reads.
+
+    - `text` has the sources with their best passages; None if words must choose, because no passage has a word of the question,
+      or because a model failed or was late.
+    - `is_doubtful` is True if no sentence of them seems to answer the question.
+    - `degraded` says what failed.
+    """
+
+    text: BudgetedText | None = None
+    is_doubtful: bool = False
+    degraded: tuple[Degraded, ...] = ()
+
+
 class PassageChooser:
     """Ranks passages by BM25, by their closeness to the question, and by the log-odds that they answer it.
 
@@ -87,48 +101,37 @@ class PassageChooser:
         if self._model is not None:
             self._model.begin_loading("answer")
 
-    async def choose(
-        self, sources: Sequence[Source], question: str, language: str
-    ) -> tuple[BudgetedText | None, tuple[Degraded, ...]]:
-        """Return the sources with their best passages, at most SMALL_READ_TOKENS together, and what failed.
-
-        The passages are None if none has a word of the question, and if a model fails or is late: words then decide.
-        """
+    async def choose(self, sources: Sequence[Source], question: str, language: str) -> ChosenPassages:
+        """Return the best passages, at most SMALL_READ_TOKENS together."""
         titled = [(source.title, source.text) for source in sources]
         size = sum(len(source.text) for source in sources)
         by_words = await run_in_thread_if_long(size, rank_passages, titled, question, language)
         if not by_words or not by_words[0].score:
-            return None, ()
+            return ChosenPassages()
         try:
             async with asyncio.timeout(self._timeout_s):
                 ranked = await self._rank(by_words[:MAX_NEAR], question, language)
+                texts = join_passages(titled, ranked, SMALL_READ_TOKENS)
+                if not texts:
+                    return ChosenPassages()
+                chosen = keep_passages(sources, texts, sum(count_tokens(source.text) for source in sources))
+                return ChosenPassages(chosen, await self._seem_unanswered(chosen.sources, question, language))
         except TimeoutError:
             late = MODELS_LATE.format(timeout_s=self._timeout_s)
-            return None, (Degraded(component=self._encoder.name, reason=late),)
+            return ChosenPassages(degraded=(Degraded(component=self._encoder.name, reason=late),))
         except AppException as error:
-            return None, (Degraded.of(self._encoder.name, error),)
-        texts = join_passages(titled, ranked, SMALL_READ_TOKENS)
-        tokens = sum(count_tokens(source.text) for source in sources)
-        return keep_passages(sources, texts, tokens) if texts else None, ()
+            return ChosenPassages(degraded=(Degraded.of(self._encoder.name, error),))
 
-    async def seem_unanswered(self, sources: Sequence[Source], question: str, language: str) -> bool:
-        """Return whether no sentence of these sources seems to answer the question.
-
-        Only English is measured. In other languages, and if the model is missing, fails or is late, the result is False.
-        """
+    async def _seem_unanswered(self, sources: Sequence[Source], question: str, language: str) -> bool:
+        """Return whether no sentence of these sources seems to answer the question. Only English is measured."""
         if self._model is None or get_primary_subtag(language) != ENGLISH:
             return False
         sentences = [
-            f"{source.text[slice(*span)]} ({source.title})"
+            f"{source.text[slice(*span)]} ({source.title})" if source.title else source.text[slice(*span)]
             for source in sources
             for span in split_sentences(source.text, language)
         ]
-        pairs = [(question, sentence) for sentence in sentences[:MAX_READ_SENTENCES]]
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                log_odds = await self._model.score_answers(pairs)
-        except (TimeoutError, AppException):
-            return False
+        log_odds = await self._model.score_answers([(question, one) for one in sentences[:MAX_READ_SENTENCES]])
         return max(log_odds, default=LEAST_LOG_ODDS) < LEAST_LOG_ODDS
 
     async def _rank(self, by_words: Sequence[TextPassage], question: str, language: str) -> list[TextPassage]:

@@ -47,6 +47,7 @@ CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_T
 # Values of `finish_reason`: the writer was stopped (CUT), or its model repeated itself.
 CUT = "timeout"
 REPETITION = "repetition"
+_PUNCTUATION = " \t\r\n.,;:*_#>|-"
 UNFINISHED = frozenset({CUT, REPETITION})  # the reader is told that such a text is cut off, and it is not stored
 
 
@@ -56,8 +57,8 @@ class WrittenText:
 
     - `synthesis` is the text as its writer returned it, with the costs of the writers so far.
     - `failures` say why the text is cut off, or why the fallback wrote it.
-    - `has_fallen_back` is True if the writer failed, so that the fallback wrote the text. `is_replaced` is True if the writer did
-      not fail, but no source supports its text.
+    - `has_fallen_back` is True if the fallback wrote the text. `is_replaced` is True if it did so because no source supports the
+      text of the writer.
     """
 
     synthesis: Synthesis
@@ -221,14 +222,14 @@ def _render_closest_passages(draft: Draft) -> str:
 async def write(draft: Draft) -> WrittenText:
     """Let the writer write the text. If the writer fails, is late or writes nothing, the fallback writes.
 
-    If the writer is late, its finished sentences are kept. The fallback writes only if there are none. It also writes if the text
-    is doubtful and no source supports it: a small model that finds no answer in its passages makes one up.
+    If the writer is late, its finished sentences are kept. The fallback writes only if there are none. It also writes if a
+    complete text is doubtful and no source supports it: a small model that finds no answer in its passages invents one.
     """
     written = await _write(draft)
     if not draft.is_held:
         return written
     synthesis = written.synthesis
-    if not synthesis.answered or await draft.is_supported():
+    if not synthesis.answered or synthesis.finish_reason in UNFINISHED or await draft.is_supported():
         draft.release()
         return written
     failures = (*written.failures, *synthesis.degraded, Degraded(component=synthesis.synthesizer, reason=UNSUPPORTED))
@@ -243,15 +244,15 @@ async def _write(draft: Draft) -> WrittenText:
         return await _end_late_text(draft)
     except AppException as error:
         return await _end_failed_text(draft, error)
-    if _has_words(draft.text):
+    if has_content(draft.text):
         return WrittenText(synthesis)
     failures = (*synthesis.degraded, Degraded(component=synthesis.synthesizer, reason=EMPTY_TEXT))
     return await _fall_back(draft, "empty", failures, synthesis.spent)
 
 
-def _has_words(text: str) -> bool:
-    """Return whether the text has a letter or a digit outside its markers. A small model may write nothing but `[1]`."""
-    return any(map(str.isalnum, renumber_markers(text, {})))
+def has_content(text: str) -> bool:
+    """Return whether a sanitised text has more than markers and punctuation. A small model may write nothing but `[1]`."""
+    return bool(renumber_markers(text, {}).strip(_PUNCTUATION))
 
 
 async def _end_late_text(draft: Draft) -> WrittenText:
@@ -283,7 +284,7 @@ async def _keep_sentences(draft: Draft, spent: Spending) -> Synthesis | None:
     if writers.writer is writers.fallback:
         return None
     await draft.finish()
-    if not draft.has_sentence():
+    if not (has_content(draft.text) and draft.has_sentence()):
         return None
     return Synthesis(text=draft.text, synthesizer=writers.writer.name, finish_reason=CUT, spent=spent)
 
@@ -303,7 +304,7 @@ async def _stream(draft: Draft, writer: ISynthesizer) -> Synthesis:
     async with aclosing(_describe_text(draft).stream_with(writer)) as stream:  # type: ignore[type-var]  # an async generator
         async for part in stream:
             if isinstance(part, SynthesisToken):
-                if part.is_doubtful:
+                if part.is_doubtful and _may_be_replaced(draft, writer):
                     draft.hold()
                 await draft.feed(part.text)
             elif isinstance(part, SynthesisReset):
@@ -314,6 +315,11 @@ async def _stream(draft: Draft, writer: ISynthesizer) -> Synthesis:
         raise LLMProviderException(NO_SYNTHESIS)
     await draft.finish()
     return synthesis
+
+
+def _may_be_replaced(draft: Draft, writer: ISynthesizer) -> bool:
+    """Return whether the fallback may replace a doubtful text of this writer. If there is a judge, its verdicts come too late."""
+    return writer is not draft.writers.fallback and draft.writers.judge_task is None
 
 
 def _describe_text(draft: Draft) -> SynthesisRequest:
