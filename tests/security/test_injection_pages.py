@@ -21,6 +21,7 @@ from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 from modules.llm_platform.application.research.events import Done
 from modules.llm_platform.application.research.events import Token as Shown
 from modules.llm_platform.application.research.report.summarize import summarize
+from modules.llm_platform.application.research.write.writing import describe_nothing_cited
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -265,7 +266,7 @@ async def test_a_wish_does_not_disable_the_citation_check(text: str, matched: in
     assert response.metadata.uncited_sentences == len(response.metadata.uncited) == uncited
     assert [citation.cited_by for citation in response.citations] == ["platform"] * matched
     [reason] = [entry.reason for entry in response.degraded if entry.reason.startswith("uncited")]
-    assert f"{matched} of its sentences match a source, {uncited} were not checked" in reason
+    assert reason == describe_nothing_cited(uncited, matched)
 
 
 async def test_instructions_in_the_context_have_no_effect(case: Case) -> None:
