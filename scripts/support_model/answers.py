@@ -25,6 +25,7 @@ from scripts.support_model.texts import read_open_half
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from modules.llm_platform.application.research.write.passage_choice import LEAST_LOG_ODDS
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive import reranking
 from modules.llm_platform.domain.extractive.question import Question, read_question
@@ -173,7 +174,10 @@ def fit(
 
 
 def report(kind: reranking.ScoringModel, cases: Sequence[Read], odds: Sequence[np.ndarray]) -> dict[str, float]:
-    """Print how well the best sentence tells questions with an answer from others, and return the limits."""
+    """Print how well the best sentence tells questions with an answer from others, and return the limits.
+
+    A question is doubtful if a small language model's text about it would be (`LEAST_LOG_ODDS`).
+    """
     limits: dict[str, float] = {}
     wrongly = ANSWERED_WRONGLY[kind]
     for name in dict.fromkeys(read.case.name for read in cases):
@@ -184,11 +188,13 @@ def report(kind: reranking.ScoringModel, cases: Sequence[Read], odds: Sequence[n
         has_answer = np.array([bool(read.case.answers) for read, _ in of_set])
         first = [read.is_right(read.readings[int(found.argmax())].candidate.sentence.text) for read, found in of_set]
         limit = float(np.quantile(best[~has_answer], 1 - wrongly))
+        doubtful = np.array([max(one.log_odds for one in read.readings) < LEAST_LOG_ODDS for read, _ in of_set])
         answered = best[has_answer] >= limit
         print(
             f"{kind:10}{name:17} {has_answer.sum()} with an answer, {(~has_answer).sum()} without: AUC "
             f"{roc_auc_score(has_answer, best):.2f}, first sentence right {np.array(first)[has_answer].mean():.2f}, "
-            f"{answered.mean():.2f} answered at {wrongly:.2f} (log-odds {limit:.2f})"
+            f"{answered.mean():.2f} answered at {wrongly:.2f} (log-odds {limit:.2f}), doubtful "
+            f"{doubtful[has_answer].mean():.2f} and {doubtful[~has_answer].mean():.2f}"
         )
         if name == LIMITS_FROM[kind]:
             limits = {

@@ -30,7 +30,7 @@ NEAR_RANKS: Final = 60  # constants of reciprocal rank fusion: the smaller, the 
 READ_RANKS: Final = 10
 MAX_READ_SENTENCES: Final = 40  # of the chosen passages: 0.3 seconds of one core
 # If no sentence has these log-odds, the passages seem to have no answer. Of questions with an answer these are 2 to 10 of 100, of
-# others 46 to 65 (`scripts/support_model/answers.py` has the sets).
+# others 46 to 65 (`scripts/support_model/answers.py` prints them).
 LEAST_LOG_ODDS: Final = -2.0
 
 
