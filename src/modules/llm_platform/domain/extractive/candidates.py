@@ -19,9 +19,14 @@ from modules.llm_platform.domain.extractive.announced_blocks import AnnouncedBlo
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.definitions import defines_asked_term, says_what_it_is
 from modules.llm_platform.domain.extractive.question import Question, TermMatcher, list_symbols
-from modules.llm_platform.domain.extractive.sentence_forms import SentenceForm, SourceSentences
+from modules.llm_platform.domain.extractive.sentence_forms import (
+    SentenceForm,
+    SourceSentences,
+    describe_known_sentences,
+    describe_sentences,
+)
 from modules.llm_platform.domain.extractive.sentence_rules import points_to_exhibit
-from modules.llm_platform.domain.extractive.sentences import Sentence, read_source_blocks
+from modules.llm_platform.domain.extractive.sentences import Sentence, list_sentences, read_source_blocks
 from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.text.tokens import fold, split_words
 
@@ -174,16 +179,17 @@ def match_sources(
     question: Question, sources: Sequence[Source], blocks: Sequence[Sequence[Block]] | None = None
 ) -> list[Candidate]:
     """Return one candidate for each sentence, in order. `blocks` are the parsed sources, if the caller has them."""
-    if blocks is None:
-        blocks = [read_source_blocks(source.text) for source in sources]
     relevance = make_relevance([question])
     candidates: list[Candidate] = []
-    for source_rank, (source, parsed) in enumerate(zip(sources, blocks, strict=True)):
-        sentences = SourceSentences(source, parsed, question.language, relevance)
+    for source_rank, source in enumerate(sources):
+        if blocks is None:
+            sentences = describe_known_sentences(source, question.language, relevance)
+        else:
+            sentences = describe_sentences(source, blocks[source_rank], question.language, relevance)
         of_source = match_source(sentences, source_rank, question)
         if source.excerpt is not None:
-            excerpt = SourceSentences(source, read_source_blocks(source.excerpt), question.language, relevance)
-            found = {form.sentence.text for form in excerpt.forms}
+            excerpt = list_sentences(read_source_blocks(source.excerpt), sentences.language, relevance)
+            found = {sentence.text for sentence in excerpt}
             for candidate in of_source:
                 candidate.is_found = candidate.sentence.text in found
         candidates += of_source

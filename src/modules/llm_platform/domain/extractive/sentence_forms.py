@@ -1,21 +1,31 @@
 """Describe each sentence of a source before any question is asked: how it is shown, and whether it can be understood alone.
 
-`SourceSentences` reads a source once. `candidates` then compares its sentences with any number of questions.
+`SourceSentences` has the sentences of a source, and `candidates` compares them with any number of questions. `describe_sentences`
+reads a source. `describe_known_sentences` remembers short ones, because questions about a folder have the same sources again and
+again.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Final
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.announced_blocks import is_short_code
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.sentence_rules import Boilerplate, depends_on_context, find_boilerplate
-from modules.llm_platform.domain.extractive.sentences import MAX_ROWS_OF_WHOLE, MAX_SENTENCES, Sentence, list_sentences
+from modules.llm_platform.domain.extractive.sentences import (
+    MAX_PARAGRAPHS,
+    MAX_ROWS_OF_WHOLE,
+    MAX_SENTENCES,
+    Sentence,
+    list_sentences,
+    read_source_blocks,
+)
 from modules.llm_platform.domain.text.language import detect_language, load_stop_words
 from modules.llm_platform.domain.text.sentences import ends_sentence, is_question, split_sentences
 from modules.llm_platform.domain.text.tokens import split_words
@@ -25,6 +35,8 @@ MAX_WORDS = 110
 MAX_LEAD_WORDS = 20  # a longer heading or introduction is not repeated before a sentence
 MAX_LED_ITEM_WORDS = 25  # a longer list item can be understood without the introduction of its list
 LANGUAGE_CHARS = 1500  # the beginning of a source from which its language is detected
+REMEMBERED_CHARS: Final = 10_000  # longer sources are not remembered
+REMEMBERED_SOURCES: Final = 48  # a source of REMEMBERED_CHARS with ordinary sentences takes 0.2 MB
 
 _NAMES_ITSELF = re.compile(r"-{1,2}\w|`|[^:]{1,40}: |.{1,40}\s[–—-]+\s")  # an item that begins with its own name
 
@@ -58,56 +70,95 @@ class SentenceForm:
         return find_boilerplate(self.sentence.text)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class SourceSentences:
     """The sentences of a source, to be compared with any number of questions.
 
     `context_words` maps the context of a sentence to the words of the context and of the title.
     """
 
-    def __init__(self, source: Source, blocks: Sequence[Block], language: str, relevance: Callable[[str], int]) -> None:
-        """Read the sentences.
+    source: Source
+    language: str
+    forms: Sequence[SentenceForm]
+    context_words: Mapping[tuple[str, ...], Sequence[str]]
 
-        - `language` is the language of the question. It is used if the language of the source cannot be detected.
-        - `relevance` returns how many terms of the question a paragraph has. Only the best paragraphs of a long source are
-          read.
-        """
-        self.source = source
-        self.language = detect_language(source.text[:LANGUAGE_CHARS]) or language
-        self.stop_words = load_stop_words(self.language)
-        self._whole_text = source.text.strip()
-        limit = MAX_ROWS_OF_WHOLE if source.is_whole else MAX_SENTENCES
-        sentences = list_sentences(blocks, self.language, relevance, limit=limit)
-        self.forms = [self._describe_form(sentence) for sentence in sentences]
-        self.context_words = {
-            context: split_words(" ".join((source.title, *context)))
-            for context in {form.context for form in self.forms}
-        }
+    @property
+    def stop_words(self) -> frozenset[str]:
+        return load_stop_words(self.language)
 
-    def _describe_form(self, sentence: Sentence) -> SentenceForm:
-        lead = _choose_lead(sentence, self.language)
-        shown = f"{lead}: {sentence.text}" if lead else sentence.text
-        columns = [column.replace("_", " ") for column in sentence.columns]  # a question asks for `hours per week`
-        words = split_words(" ".join((shown, *columns)))
-        refers_back = depends_on_context(sentence.text, self.language)
-        has_code_above = refers_back and sentence.above is not None and is_short_code(sentence.above)
-        is_alone = sentence.text == self._whole_text
-        is_long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(words) >= MIN_WORDS
-        return SentenceForm(
-            sentence=sentence,
-            lead=lead,
-            shown=shown,
-            words=words,
-            above=sentence.above if has_code_above else None,
-            refers_back=refers_back,
-            is_alone=is_alone,
-            is_usable=is_long_enough and len(words) <= MAX_WORDS and not self._lacks_beginning(sentence, words),
-            context=(sentence.heading, sentence.term, sentence.intro, sentence.entry, *sentence.columns),
-        )
 
-    def _lacks_beginning(self, sentence: Sentence, words: Sequence[str]) -> bool:
-        """Return whether the sentence begins with a function word in small letters, such as `of the …`."""
-        begins_small = not sentence.is_item and sentence.text[0].islower()
-        return begins_small and bool(words) and words[0] in self.stop_words
+def describe_sentences(
+    source: Source, blocks: Sequence[Block], language: str, relevance: Callable[[str], int]
+) -> SourceSentences:
+    """Return the sentences of a source.
+
+    - `language` is the language of the question. It is used if the language of the source cannot be detected.
+    - `relevance` returns how many terms of the question a paragraph has. Only the best paragraphs of a long source are read.
+    """
+    described = _describe(source.text, source.title, language, blocks, relevance, is_whole=source.is_whole)
+    return SourceSentences(source, *described)
+
+
+def describe_known_sentences(source: Source, language: str, relevance: Callable[[str], int]) -> SourceSentences:
+    """Return the sentences of a source, as `describe_sentences` does. A short source is read only once for many questions."""
+    if len(source.text) <= REMEMBERED_CHARS:
+        described = _remember(source.text, source.title, language, is_whole=source.is_whole)
+        if described is not None:
+            return SourceSentences(source, *described)
+    return describe_sentences(source, read_source_blocks(source.text), language, relevance)
+
+
+_Described = tuple[str, list[SentenceForm], dict[tuple[str, ...], list[str]]]
+
+
+@lru_cache(REMEMBERED_SOURCES)
+def _remember(text: str, title: str, language: str, *, is_whole: bool) -> _Described | None:
+    """Return what does not depend on the question; None if the question chooses the paragraphs that are read."""
+    blocks = read_source_blocks(text)
+    if len(blocks) > MAX_PARAGRAPHS:
+        return None
+    return _describe(text, title, language, blocks, lambda _: 0, is_whole=is_whole)
+
+
+def _describe(
+    text: str, title: str, language: str, blocks: Sequence[Block], relevance: Callable[[str], int], *, is_whole: bool
+) -> _Described:
+    language = detect_language(text[:LANGUAGE_CHARS]) or language
+    limit = MAX_ROWS_OF_WHOLE if is_whole else MAX_SENTENCES
+    whole = text.strip()
+    forms = [
+        _describe_form(sentence, language, is_alone=sentence.text == whole)
+        for sentence in list_sentences(blocks, language, relevance, limit=limit)
+    ]
+    contexts = {form.context for form in forms}
+    return language, forms, {context: split_words(" ".join((title, *context))) for context in contexts}
+
+
+def _describe_form(sentence: Sentence, language: str, *, is_alone: bool) -> SentenceForm:
+    lead = _choose_lead(sentence, language)
+    shown = f"{lead}: {sentence.text}" if lead else sentence.text
+    columns = [column.replace("_", " ") for column in sentence.columns]  # a question asks for `hours per week`
+    words = split_words(" ".join((shown, *columns)))
+    refers_back = depends_on_context(sentence.text, language)
+    has_code_above = refers_back and sentence.above is not None and is_short_code(sentence.above)
+    is_long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(words) >= MIN_WORDS
+    return SentenceForm(
+        sentence=sentence,
+        lead=lead,
+        shown=shown,
+        words=words,
+        above=sentence.above if has_code_above else None,
+        refers_back=refers_back,
+        is_alone=is_alone,
+        is_usable=is_long_enough and len(words) <= MAX_WORDS and not _lacks_beginning(sentence, words, language),
+        context=(sentence.heading, sentence.term, sentence.intro, sentence.entry, *sentence.columns),
+    )
+
+
+def _lacks_beginning(sentence: Sentence, words: Sequence[str], language: str) -> bool:
+    """Return whether the sentence begins with a function word in small letters, such as `of the …`."""
+    begins_small = not sentence.is_item and sentence.text[0].islower()
+    return begins_small and bool(words) and words[0] in load_stop_words(language)
 
 
 def _choose_lead(sentence: Sentence, language: str) -> str:
