@@ -12,6 +12,7 @@ from modules.llm_platform.domain.extractive.question import (
     WEAK_WEIGHT,
     TermMatcher,
     has_same_stem,
+    list_symbols,
     read_question,
 )
 
@@ -43,6 +44,21 @@ def test_terms_are_content_words(text: str, language: str, expected: list[str]) 
     Identifiers stay whole, and scripts without spaces become character pairs.
     """
     assert terms(text, language) == expected
+
+
+@for_each(
+    ("text", "symbols"),
+    [
+        ("How many days of leave do I have at Marlow & Finch?", []),
+        ("the terms & conditions of Müller & Söhne", []),
+        ("What does & do in Bash?", ["&"]),
+        ("What does `&` mean?", ["&"]),
+        ("Is make && make install right with -j?", ["-j", "&&"]),
+    ],
+)
+def test_a_sign_that_joins_two_words_is_no_symbol(text: str, symbols: list[str]) -> None:
+    """An answer must have the symbols of a question. Nobody repeats the "&" of a name."""
+    assert sorted(list_symbols(text)) == sorted(symbols)
 
 
 def test_names_have_higher_and_filler_lower_weight() -> None:

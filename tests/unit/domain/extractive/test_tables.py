@@ -68,6 +68,19 @@ def test_the_rows_that_answer_are_found(question: str, rows: list[str]) -> None:
 
 
 @for_each(
+    ("question", "column", "cells", "row"),
+    [
+        ("Which model is the quietest?", "Noise", ("39 dB", "46 dB", "36 dB"), "row 2"),
+        ("Welches ist das lauteste Model?", "Lautstärke", ("39 dB", "46 dB", "36 dB"), "row 1"),
+        ("Which model is the strongest?", "ABV", ("4.2 %", "3.8 %", "6.1 %"), "row 2"),
+    ],
+)
+def test_noise_and_strength_are_measures(question: str, column: str, cells: tuple[str, ...], row: str) -> None:
+    """ "quietest" and "strongest" mean these columns."""
+    assert names(found_in(measures(column, *cells), question, "de" if "Welches" in question else "en")) == [row]
+
+
+@for_each(
     "question, rows",
     [
         ("Welche Bestellung hat den höchsten Einzelpreis?", ["B-2"]),

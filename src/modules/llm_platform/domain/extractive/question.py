@@ -57,6 +57,7 @@ _LATIN = re.compile(r"[A-Za-z][\w.+#-]+")  # a name, in a question of another sc
 _SYMBOL = re.compile(
     r"(?<![\w-])--?[A-Za-z][\w-]*|\$\{[^}\s]{1,40}\}|\$[*@#?!$]|(?<![^\s`'\"“‘])[!&|<>*]{1,3}(?=[`'\"”’]{0,2}\s+\w)"
 )  # options and characters
+_JOINED = re.compile(r"(?<!\S)([^\W\d_]\S*) & (?=([^\W\d_][\w'’-]*))")
 _IDENTIFIER = re.compile(r"\b(?:[A-Za-z]+_\w+|[A-Z]{6,})\b")
 _QUOTES = re.compile(r"[\"“”„«»『』「」`]")
 
@@ -145,8 +146,17 @@ def _list_names(asked: str) -> frozenset[str]:
 
 
 def list_symbols(text: str) -> list[str]:
-    """Return the options and characters of a text: `-m`, `$*`, `!`. A PDF often has a minus sign instead of a hyphen."""
-    return _SYMBOL.findall(text.replace(MINUS_SIGN, "-"))
+    """Return the options and characters of a text: `-m`, `$*`, `!`. A PDF often has a minus sign instead of a hyphen.
+
+    The sign in `Marlow & Finch` and in `terms & conditions` is none. It is one in `What does & do?`, beside a function word.
+    """
+    return _SYMBOL.findall(_JOINED.sub(_drop_joining_sign, text.replace(MINUS_SIGN, "-")))
+
+
+def _drop_joining_sign(joined: re.Match[str]) -> str:
+    """Return the first of two words without the sign that joins them, or the unchanged text if one is a function word."""
+    is_function_word = any(word.casefold() in load_stop_words("en") for word in joined.groups())
+    return joined[0] if is_function_word else f"{joined[1]} "
 
 
 def list_exact_terms(text: str) -> frozenset[str]:
