@@ -98,6 +98,13 @@ def test_the_words_decide_about_the_parts_of_a_question() -> None:
     assert chosen_by(question, lambda text: 9.0 if "hotel" in text else 1.5) == kept
 
 
+def test_the_models_decide_if_only_one_part_is_a_question() -> None:
+    """What stands before the comma describes the circumstances, and the words of the circumstances answer nothing."""
+    question = "I am travelling by train next week, how is my hotel booked?"
+    assert len(read_question(question, "en").parts) == 2
+    assert chosen_by(question, lambda text: 3.0 if "hotel" in text else -1.5) == ["The office books the hotel."]
+
+
 def test_between_the_limits_the_words_decide() -> None:
     question = "How many days of paid leave do full-time staff have?"
     assert chosen_by(question, lambda text: 0.0)
