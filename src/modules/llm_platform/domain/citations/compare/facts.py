@@ -7,6 +7,7 @@ from modules.llm_platform.domain.citations.compare.bindings import is_act_of_ano
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.contrasts import find_contrast
 from modules.llm_platform.domain.citations.compare.denials import find_denial
+from modules.llm_platform.domain.citations.compare.exchanged_words import find_exchange
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
 from modules.llm_platform.domain.citations.compare.name_mismatches import find_name_mismatch
 from modules.llm_platform.domain.citations.compare.number_mismatches import (
@@ -29,6 +30,7 @@ def find_mismatch(compared: Comparison) -> Mismatch | None:
         or find_denial(compared)
         or find_contrast(compared)
         or find_replaced_date(compared)
+        or find_exchange(compared)
     )
 
 

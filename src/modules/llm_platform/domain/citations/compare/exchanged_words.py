@@ -1,0 +1,199 @@
+"""Find claims that copy a sentence of the source, but exchange two of its parts.
+
+"Fillings last five years, crowns two" has all words of "Fillings last two years, crowns five". So does "Crowns last five years,
+fillings two", which says the same. The order of the content words differs:
+
+| | content words |
+|---|---|
+| the source | fillings last **two** years crowns **five** |
+| two parts exchanged, the words between them in their place | fillings last **five** years crowns **two** |
+| another order, in which words that belong together move together | crowns last five years fillings two |
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
+from modules.llm_platform.domain.citations.read.claims import TextFacts
+from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import stem
+from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
+
+MAX_WORDS: Final = 80  # longer texts are not compared
+MIN_SHARED_WORDS: Final = 3
+MIN_SHARED_SHARE: Final = 0.6  # of the claim's content words
+MAX_PART_WORDS: Final = 4  # of an exchanged part
+# With the parts changed back, the claim must be this similar to the sentence, from one part to the other. Parts of different
+# lengths must leave all function words in their places: "on Monday by Ann" exchanges nothing in "by Ann on Monday".
+MIN_SIMILARITY: Final = 0.88
+MIN_SIMILARITY_OF_UNEQUAL: Final = 0.97
+ORDERED_LANGUAGES: Final = frozenset(
+    {"en", "de", "fr", "es", "it", "pt", "nl"}
+)  # in others, endings may say who did something
+BREAKS: Final = frozenset(",;:.—–")
+
+WordIndex = int  # in `TextFacts.folded`
+Part = tuple[WordIndex, WordIndex]  # the first and the last word
+
+
+class ExchangedKeys(NamedTuple):
+    """The stems of the two exchanged parts and of the words between them, in the order of the claim."""
+
+    first: Sequence[str]
+    between: Sequence[str]
+    second: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Two parts in the order of the claim, and the part of the source that stands in the place of the first one."""
+
+    first: Span
+    second: Span
+    found: Span
+
+
+class _Words:
+    """The words of a text. `keys` has the stem of each content word, and None for each function word."""
+
+    def __init__(self, facts: TextFacts) -> None:
+        self.text = facts.text.replace("’", "'")
+        self.folded = facts.folded
+        self._is_content = facts.content
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        return [found.span() for found in WORD_WITH_APOSTROPHE.finditer(self.text)]
+
+    @cached_property
+    def keys(self) -> list[str | None]:
+        pivots = load_words("connectives", "pivots")
+        return [
+            stem(word.removesuffix("'s")) if is_content or word in pivots or word.isdigit() else None
+            for word, is_content in zip(self.folded, self._is_content, strict=True)
+        ]
+
+    @cached_property
+    def unique(self) -> dict[str, WordIndex]:
+        """The index of each content word that occurs only once."""
+        counts = Counter(self.keys)
+        return {key: index for index, key in enumerate(self.keys) if key is not None and counts[key] == 1}
+
+    def find_part(self, keys: Sequence[str]) -> Part | None:
+        """Return the part from the first to the last of these keys; None if other content words are in it."""
+        first, last = self.unique[keys[0]], self.unique[keys[-1]]
+        return (first, last) if {None, *keys}.issuperset(self.keys[first : last + 1]) else None
+
+    def get_span(self, part: Part) -> Span:
+        return self.spans[part[0]][0], self.spans[part[1]][1]
+
+    def has_break(self, before: WordIndex, after: WordIndex) -> bool:
+        """Return whether a comma, another mark or a conjunction separates two words."""
+        is_marked = not BREAKS.isdisjoint(self.text[self.spans[before][1] : self.spans[after][0]])
+        return is_marked or not load_words("connectives", "conjunctions").isdisjoint(self.folded[before + 1 : after])
+
+    def names_agent(self) -> bool:
+        """Return whether the text has a preposition such as "by", with which a sentence may be in the passive voice."""
+        return not load_words("connectives", "agent_prepositions").isdisjoint(self.folded)
+
+
+def find_exchange(compared: Comparison) -> Mismatch | None:
+    """Return the exchange of two parts of the best sentence or of the passage; None if there is none.
+
+    There is none either if another sentence shares the same words and says what the claim says.
+    """
+    if compared.source.language not in (None, *ORDERED_LANGUAGES):
+        return None
+    best, *alike = compared.list_sentences_like_best()
+    claim = _Words(compared.claim.facts)
+    if exchange := _find_in(claim, compared.read_facts(best)):
+        if any(_find_in(claim, compared.read_facts(sentence)) is None for sentence in alike):
+            return None
+        return _make_mismatch(claim, exchange, compared.locate(best, exchange.found))
+    if exchange := _find_in(claim, compared.passage_facts):
+        return _make_mismatch(claim, exchange, compared.locate_in_passage(exchange.found))
+    return None
+
+
+def _make_mismatch(claim: _Words, exchange: Exchange, found: Span) -> Mismatch:
+    parts = [claim.text[start:end] for start, end in (exchange.first, exchange.second)]
+    is_figure = all(part[0].isdigit() for part in parts)
+    is_name = all(part[0].isupper() for part in parts)
+    return Mismatch("number" if is_figure else "name" if is_name else "negation", exchange.first, found)
+
+
+def _find_in(claim: _Words, facts: TextFacts) -> Exchange | None:
+    sentence = _Words(facts)
+    shared = [key for key in claim.unique if key in sentence.unique]
+    if len(shared) < max(MIN_SHARED_WORDS, MIN_SHARED_SHARE * sum(key is not None for key in claim.keys)):
+        return None
+    if max(len(claim.keys), len(sentence.keys)) > MAX_WORDS or claim.names_agent() != sentence.names_agent():
+        return None
+    if (found := _find_exchanged_keys(shared, sentence)) is None:
+        return None
+    if _is_list_in_another_order(claim, sentence, found):
+        return None
+    mine = _find_both(claim, found.first, found.second)
+    theirs = _find_both(sentence, found.second, found.first)
+    if mine is None or theirs is None:
+        return None
+    similarity = MIN_SIMILARITY if len(found.first) == len(found.second) else MIN_SIMILARITY_OF_UNEQUAL
+    if not _is_copy_if_changed_back(claim, mine, sentence, theirs, similarity):
+        return None
+    return Exchange(claim.get_span(mine[0]), claim.get_span(mine[1]), sentence.get_span(theirs[0]))
+
+
+def _find_both(words: _Words, first: Sequence[str], second: Sequence[str]) -> tuple[Part, Part] | None:
+    parts = words.find_part(first), words.find_part(second)
+    return None if parts[0] is None or parts[1] is None else (parts[0], parts[1])
+
+
+def _find_exchanged_keys(shared: Sequence[str], sentence: _Words) -> ExchangedKeys | None:
+    """Return the parts in the order of the claim; None if something else than an exchange changes the order.
+
+    `shared` are the keys of both texts in the order of the claim. Parts of several words need other words in their places
+    before or after them, because whole sentences can begin with their end.
+    """
+    place = {key: at for at, key in enumerate(sorted(shared, key=sentence.unique.__getitem__))}
+    moved = [at for at, key in enumerate(shared) if place[key] != at]
+    run = shared[moved[0] : moved[-1] + 1] if moved else []
+    cuts = [at for at, (one, other) in enumerate(pairwise(run), 1) if place[other] != place[one] + 1]
+    if len(cuts) != len(ExchangedKeys._fields) - 1:
+        return None
+    keys = ExchangedKeys(run[: cuts[0]], run[cuts[0] : cuts[1]], run[cuts[1] :])
+    longest = max(len(keys.first), len(keys.second))
+    if longest > (MAX_PART_WORDS if len(run) < len(shared) else 1):
+        return None
+    is_exchanged = place[keys.first[0]] > place[keys.between[0]] > place[keys.second[0]]
+    return keys if is_exchanged else None
+
+
+def _is_list_in_another_order(claim: _Words, sentence: _Words, keys: ExchangedKeys) -> bool:
+    """Return whether marks or conjunctions separate the two parts from the words between, in both texts."""
+    return _is_list(claim, keys.first, keys.between, keys.second) and _is_list(
+        sentence, keys.second, keys.between, keys.first
+    )
+
+
+def _is_list(words: _Words, *items: Sequence[str]) -> bool:
+    return all(words.has_break(words.unique[one[-1]], words.unique[other[0]]) for one, other in pairwise(items))
+
+
+def _is_copy_if_changed_back(
+    claim: _Words, mine: tuple[Part, Part], sentence: _Words, theirs: tuple[Part, Part], similarity: float
+) -> bool:
+    """Return whether the claim is similar to the sentence as soon as its parts are changed back, and less similar before."""
+    (start, first_end), (second_start, end) = mine
+    words, copied = claim.folded, sentence.folded[theirs[0][0] : theirs[1][1] + 1]
+    changed = [*words[second_start : end + 1], *words[first_end + 1 : second_start], *words[start : first_end + 1]]
+    before, after = (
+        SequenceMatcher(None, own, copied, autojunk=False).ratio() for own in (words[start : end + 1], changed)
+    )
+    return after >= similarity and after > before

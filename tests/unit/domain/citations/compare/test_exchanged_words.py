@@ -1,0 +1,97 @@
+"""A claim that copies its source and exchanges two parts says the opposite."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.cases import for_each
+from tests.support.growth import is_linear
+
+from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.source_dtos import Source
+
+FILLINGS = "Fillings are guaranteed for two years, crowns for five, provided that you come for a check-up once a year."
+BLOOD = "Dear Mr Hay, all is well again. Your blood sugar was raised at first, and normal at the end."
+PARTS = "Mrs Trimble is played by Gwen, the lodger by Rashid, the daughter by Cleo."
+BUSES = "Before working days the last buses leave the market at 1.15, at weekends at 4.45."
+FIREWALL = "Connect the cable: first the power, then the computer."
+MITES = "Against the mites I used formic acid in August and oxalic acid at Christmas."
+POOLS = "The big pool is kept at 26 degrees, the toddlers' pool at 31."
+HELP = "Help came from Hamburg, which sent grain, and from the king of Denmark, who gave 10,000 thalers."
+TISCH = "Gerd Stoll leitet die Freizeit am Samstag, Milan Petrov die Jugend."
+CHORALE = "Les adultes paient 130 euros par an, les étudiants 65 euros."
+
+
+def cite(sentence: str, text: str, language: str = "en") -> Citation:
+    source = Source(index=1, title="", url="https://example.org/", text=text)
+    return CitationChecker((source,), language).check(f"{sentence} [1]").citations[0]
+
+
+@for_each(
+    ("text", "sentence", "claimed", "found", "language"),
+    [
+        (FILLINGS, "Crowns are guaranteed for two years, fillings for five.", "Crowns", "Fillings", "en"),
+        (BLOOD, "Your blood sugar was normal at first, and raised at the end.", "normal", "raised", "en"),
+        (PARTS, "Mrs Trimble is played by Cleo, the lodger by Rashid, the daughter by Gwen.", "Cleo", "Gwen", "en"),
+        (BUSES, "Before working days the last buses leave the market at 4.45, at weekends at 1.15.", "4.45", "1.15", "en"),
+        (FIREWALL, "Connect first the computer, then the power.", "computer", "power", "en"),
+        (MITES, "Against the mites I used oxalic acid in August and formic acid at Christmas.", "oxalic", "formic", "en"),
+        (TISCH, "Milan Petrov leitet die Freizeit am Samstag, Gerd Stoll die Jugend.", "Milan Petrov", "Gerd Stoll", "de"),
+        (CHORALE, "Les étudiants paient 130 euros par an, les adultes 65 euros.", "étudiants", "adultes", "fr"),
+    ],
+)  # fmt: skip
+def test_an_exchange_is_contradicted_by_the_source(
+    text: str, sentence: str, claimed: str, found: str, language: str
+) -> None:
+    citation = cite(sentence, text, language)
+    assert (citation.verdict, citation.finding) == ("unsupported", "contradicts")
+    difference = citation.difference
+    assert difference is not None
+    assert sentence[difference.claimed.start : difference.claimed.end] == claimed
+    assert text[difference.found.start : difference.found.end] == found
+
+
+@for_each(
+    ("text", "sentence"),
+    [
+        (FILLINGS, "Crowns are guaranteed for five years, fillings for two."),
+        (PARTS, "The daughter is played by Cleo, the lodger by Rashid, Mrs Trimble by Gwen."),
+        (POOLS, "The toddlers' pool is kept at 31 degrees, the big pool at 26."),
+        (MITES, "I used oxalic acid at Christmas and formic acid in August against the mites."),
+        (BUSES, "At weekends the last buses leave the market at 4.45, before working days at 1.15."),
+        ("Tom Hale hit Ann Lee in the garden.", "Ann Lee was hit by Tom Hale in the garden."),
+        ("It is reset every six weeks, on a Monday, by Ann.", "It is reset by Ann on a Monday every six weeks."),
+        ("The flag of the club is red, green and blue.", "The flag of the club is blue, green and red."),
+        ("Last year the shop made 88,400 pounds.", "The 88,400 pounds were made by the shop last year."),
+    ],
+)  # fmt: skip
+def test_another_order_is_no_contradiction(text: str, sentence: str) -> None:
+    """What belongs together moves together, and the passive voice turns a sentence around."""
+    assert cite(sentence, text).finding != "contradicts"
+
+
+def test_another_sentence_may_say_what_the_claim_says() -> None:
+    both = (
+        f"{FILLINGS} Until 2019 it was the other way around: crowns were guaranteed for two years, fillings for five."
+    )
+    assert cite("Crowns were guaranteed for two years, fillings for five.", both).finding != "contradicts"
+
+
+NAMES = ["Ann", "Ben", "Cleo", "Dan"]
+ITEMS = ["tables", "chairs", "lamps", "cups"]
+
+
+@given(st.permutations(range(4)))
+def test_pairs_in_any_order_are_no_contradiction(order: list[int]) -> None:
+    text = "For the feast " + ", ".join(f"{NAMES[at]} brings the {ITEMS[at]}" for at in range(4)) + "."
+    claim = "For the feast " + ", ".join(f"{NAMES[at]} brings the {ITEMS[at]}" for at in order) + "."
+    assert cite(claim, text).finding != "contradicts"
+
+
+def test_long_sentences_are_compared_in_bounded_time() -> None:
+    def check(size: int) -> None:
+        words = [f"{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676)}q" for n in range(size)]
+        cite(f"The {' '.join(reversed(words))}.", f"The {' '.join(words)}.")
+
+    assert is_linear(lambda: check(40), lambda: check(4000), 100)
