@@ -7,7 +7,7 @@ from tests.unit.domain.extractive.test_tables import candidates_in, names
 
 from modules.llm_platform.domain.extractive.described_rows import (
     asks_for_described_rows,
-    drop_rows_of_negated_question,
+    drop_rows_that_cannot_answer,
     find_described_rows,
 )
 from modules.llm_platform.domain.extractive.question import read_question
@@ -99,7 +99,7 @@ def test_a_prefix_is_no_denial_of_its_own() -> None:
     assert found_in(table, "Which universities have a library?") == ["North", "West"]
     asked = read_question("Which university is in Graz?", "en")
     candidates = [one for one in candidates_in(table, asked) if one.sentence.row]
-    assert drop_rows_of_negated_question(asked, candidates) == candidates
+    assert drop_rows_that_cannot_answer(asked, candidates) == candidates
 
 
 def test_single_rows_do_not_answer_what_is_denied() -> None:
@@ -107,7 +107,16 @@ def test_single_rows_do_not_answer_what_is_denied() -> None:
     for question, is_kept in (("Which invoices are not cancelled?", False), ("Which invoices are cancelled?", True)):
         asked = read_question(question, "en")
         rows = [one for one in candidates_in(INVOICES, asked) if one.sentence.row]
-        assert drop_rows_of_negated_question(asked, rows) == (rows if is_kept else [])
+        assert drop_rows_that_cannot_answer(asked, rows) == (rows if is_kept else [])
+
+
+def test_a_row_gives_a_reason_only_in_a_few_words() -> None:
+    """ "rejected" is no reason, "income too low" is one."""
+    for cell, is_kept in (("since May", False), ("income too low", True)):
+        table = f"| Applicant | Status | Note |\n|---|---|---|\n| Anna Lind | rejected | {cell} |\n"
+        asked = read_question("Why was Anna Lind rejected?", "en")
+        rows = [one for one in candidates_in(table, asked) if one.sentence.row]
+        assert drop_rows_that_cannot_answer(asked, rows) == (rows if is_kept else [])
 
 
 def test_a_part_of_a_table_is_not_enough() -> None:

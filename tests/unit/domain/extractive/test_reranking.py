@@ -12,6 +12,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive import reranking
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.question_parts import asks_several_things
 from modules.llm_platform.domain.extractive.reranking import (
     AnswerWeights,
     ComparedSentences,
@@ -96,6 +97,18 @@ def test_the_words_decide_about_the_parts_of_a_question() -> None:
     kept = [candidate.sentence.text for candidate in select(question).chosen]
     assert len(kept) == 2
     assert chosen_by(question, lambda text: 9.0 if "hotel" in text else 1.5) == kept
+
+
+@for_each(
+    ("question", "language"),
+    [
+        ("How many days of paid leave do staff have, how are trains booked, and what does the office book?", "en"),
+        ("Wie lange gilt der Urlaub der staff, und wie bucht man trains?", "de"),
+        ("Comment utiliser le paid leave et quand réserver les trains ?", "fr"),
+    ],
+)
+def test_several_questions_in_one_are_known_in_each_language(question: str, language: str) -> None:
+    assert asks_several_things(read_question(question, language))
 
 
 def test_the_models_decide_if_only_one_part_is_a_question() -> None:

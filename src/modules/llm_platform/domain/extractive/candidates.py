@@ -18,7 +18,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.announced_blocks import AnnouncedBlocks, find_announced_blocks
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.definitions import defines_asked_term, says_what_it_is
-from modules.llm_platform.domain.extractive.question import Question, TermMatcher, list_symbols
+from modules.llm_platform.domain.extractive.question import Question, TermMatcher, list_symbols, remove_name_ampersands
 from modules.llm_platform.domain.extractive.sentence_forms import (
     SentenceForm,
     SourceSentences,
@@ -26,7 +26,13 @@ from modules.llm_platform.domain.extractive.sentence_forms import (
     describe_sentences,
 )
 from modules.llm_platform.domain.extractive.sentence_rules import points_to_exhibit
-from modules.llm_platform.domain.extractive.sentences import Sentence, list_sentences, read_source_blocks
+from modules.llm_platform.domain.extractive.sentences import (
+    MAX_ROWS_OF_WHOLE,
+    MAX_SENTENCES,
+    Sentence,
+    list_sentences,
+    read_source_blocks,
+)
 from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.text.tokens import fold, split_words
 
@@ -188,7 +194,8 @@ def match_sources(
             sentences = describe_sentences(source, blocks[source_rank], question.language, relevance)
         of_source = match_source(sentences, source_rank, question)
         if source.excerpt is not None:
-            excerpt = list_sentences(read_source_blocks(source.excerpt), sentences.language, relevance)
+            limit = MAX_ROWS_OF_WHOLE if source.is_whole else MAX_SENTENCES
+            excerpt = list_sentences(read_source_blocks(source.excerpt), sentences.language, relevance, limit=limit)
             found = {sentence.text for sentence in excerpt}
             for candidate in of_source:
                 candidate.is_found = candidate.sentence.text in found
@@ -207,7 +214,7 @@ def match_source(sentences: SourceSentences, source_rank: int, question: Questio
     """Return one candidate for each sentence of a source, in order."""
     matcher = question.matcher
     heading_credits = {context: match_terms(words, matcher) for context, words in sentences.context_words.items()}
-    asks_for_symbols = bool(list_symbols(question.text))
+    asks_for_symbols = bool(list_symbols(remove_name_ampersands(question.text)))
     candidates: list[Candidate] = []
     for form in sentences.forms:
         before = candidates[-1] if candidates and candidates[-1].sentence is form.sentence.before else None

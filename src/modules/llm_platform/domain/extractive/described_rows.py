@@ -6,6 +6,7 @@ rooms have a projector?` If several columns have the same values, the question n
 whole table.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -24,6 +25,8 @@ from modules.llm_platform.domain.extractive.table_words import (
 from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, RowsFound, Table, filter_rows
 from modules.llm_platform.domain.text.negation import load_negation_words
 
+MIN_REASON_WORDS: Final = 3
+_ASKS_WHY: Final = re.compile(r"\W*(?:why|warum|weshalb|wieso|pourquoi|por qué)\b", re.IGNORECASE)
 OUT_OF: Final = ["out", "of"]  # `out of stock` denies stock
 DENYING_PREFIX: Final = "un"  # `unpaid` is "not paid"
 MIN_STEM: Final = 4  # letters after the prefix
@@ -75,10 +78,20 @@ def _may_describe(
     return is_named and len(unknown) <= MAX_UNKNOWN
 
 
-def drop_rows_of_negated_question(question: Question, chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates, without table rows if the question has a "not", because single rows do not answer it."""
+def drop_rows_that_cannot_answer(question: Question, chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates, without table rows if the question has a "not", or asks "why" and no cell can give a reason.
+
+    Single rows do not answer a question with a "not". A reason takes a few words.
+    """
     is_denied = any(described.is_denied and not described.is_guessed for described in _list_descriptions(question))
-    return [one for one in chosen if not (is_denied and one.sentence.row)]
+    asks_why = _ASKS_WHY.match(question.text) is not None
+    return [
+        one for one in chosen if not one.sentence.row or not (is_denied or (asks_why and not _may_give_reason(one)))
+    ]
+
+
+def _may_give_reason(row: Candidate) -> bool:
+    return any(len(cell.split()) >= MIN_REASON_WORDS for cell in row.sentence.row)
 
 
 def find_described_rows(question: Question, tables: Sequence[Table]) -> RowsFound | None:

@@ -57,7 +57,8 @@ _LATIN = re.compile(r"[A-Za-z][\w.+#-]+")  # a name, in a question of another sc
 _SYMBOL = re.compile(
     r"(?<![\w-])--?[A-Za-z][\w-]*|\$\{[^}\s]{1,40}\}|\$[*@#?!$]|(?<![^\s`'\"“‘])[!&|<>*]{1,3}(?=[`'\"”’]{0,2}\s+\w)"
 )  # options and characters
-_JOINED = re.compile(r"(?<!\S)([^\W\d_]\S*) & (?=([^\W\d_][\w'’-]*))")
+_NAME_AMPERSAND = re.compile(r"(?<=\w )&(?= +[A-ZÀ-Þ0-9])")
+_NAME_BEFORE = re.compile(r"(?<!\S)[A-ZÀ-Þ0-9]\S* +$")
 _IDENTIFIER = re.compile(r"\b(?:[A-Za-z]+_\w+|[A-Z]{6,})\b")
 _QUOTES = re.compile(r"[\"“”„«»『』「」`]")
 
@@ -118,7 +119,8 @@ def read_question(text: str, language: str) -> Question:
             if word not in weights and len(weights) < MAX_TERMS:
                 weights[word] = EXACT_WEIGHT if word in exact else _choose_weight(word, names)
         words_of_parts.append(weights.keys() & found)
-    symbols = [symbol for symbol in dict.fromkeys(list_symbols(text)) if symbol not in weights]
+    found = list_symbols(remove_name_ampersands(text))
+    symbols = [symbol for symbol in dict.fromkeys(found) if symbol not in weights]
     weights.update(dict.fromkeys(symbols, EXACT_WEIGHT))
     terms = tuple(Term(word, weight) for word, weight in weights.items())
     numbers = {word: number for number, word in enumerate(weights)}
@@ -146,17 +148,13 @@ def _list_names(asked: str) -> frozenset[str]:
 
 
 def list_symbols(text: str) -> list[str]:
-    """Return the options and characters of a text: `-m`, `$*`, `!`. A PDF often has a minus sign instead of a hyphen.
-
-    The sign in `Marlow & Finch` and in `terms & conditions` is none. It is one in `What does & do?`, beside a function word.
-    """
-    return _SYMBOL.findall(_JOINED.sub(_drop_joining_sign, text.replace(MINUS_SIGN, "-")))
+    """Return the options and characters of a text: `-m`, `$*`, `!`. A PDF often has a minus sign instead of a hyphen."""
+    return _SYMBOL.findall(text.replace(MINUS_SIGN, "-"))
 
 
-def _drop_joining_sign(joined: re.Match[str]) -> str:
-    """Return the first of two words without the sign that joins them, or the unchanged text if one is a function word."""
-    is_function_word = any(word.casefold() in load_stop_words("en") for word in joined.groups())
-    return joined[0] if is_function_word else f"{joined[1]} "
+def remove_name_ampersands(question: str) -> str:
+    """Return a question without the ampersands of names (`Marlow & Finch`), which are no symbols that an answer must have."""
+    return _NAME_AMPERSAND.sub(lambda found: "" if _NAME_BEFORE.search(question, 0, found.start()) else "&", question)
 
 
 def list_exact_terms(text: str) -> frozenset[str]:

@@ -33,6 +33,14 @@ def split_question(question: Question) -> list[str]:
     return parts if is_joined and is_question else []
 
 
+def asks_several_things(question: Question) -> bool:
+    """Return whether a question has several parts that ask. In languages other than SPLIT_LANGUAGES, all parts seem to ask."""
+    if len(question.parts) < 2 or question.language not in SPLIT_LANGUAGES:
+        return len(question.parts) > 1
+    parts = filter(str.strip, PART_END.split(question.text))
+    return sum(_begins_question(part, question.language) for part in parts) > 1
+
+
 def list_open_parts(question: Question, answer: str) -> list[str]:
     """Return the parts of a question that an answer leaves out: the answer has no word that the part asks about.
 

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.extractive.candidates import Candidate, measure
 from modules.llm_platform.domain.extractive.dated_rows import remove_other_days
 from modules.llm_platform.domain.extractive.named_rows import pick_asked_cells, remove_other_rows
 from modules.llm_platform.domain.extractive.question import Question
-from modules.llm_platform.domain.extractive.question_parts import split_question
+from modules.llm_platform.domain.extractive.question_parts import asks_several_things
 from modules.llm_platform.domain.extractive.scoring import get_rank_key, measure_coverage
 from modules.llm_platform.domain.extractive.selection import (
     MAX_QUOTES,
@@ -244,7 +244,7 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
     best, limits = ranked[0], ranked[0].weights
     by_words = [one.margin for one in ranked if one.candidate in selection.chosen]
     # The models compare a sentence with the whole question, so they cannot tell that it answers one of several parts.
-    has_parts = bool(split_question(selection.question))
+    has_parts = asks_several_things(selection.question)
     is_close = bool(by_words) and max(by_words) >= best.margin - limits.words_within
     if by_words and (has_parts or (best.answer_log_odds >= limits.words_from and is_close)):
         return RerankedSelection(selection, ordered)

@@ -36,6 +36,7 @@ MAX_LEAD_WORDS = 20  # a longer heading or introduction is not repeated before a
 MAX_LED_ITEM_WORDS = 25  # a longer list item can be understood without the introduction of its list
 LANGUAGE_CHARS = 1500  # the beginning of a source from which its language is detected
 REMEMBERED_CHARS: Final = 10_000  # longer sources are not remembered
+REMEMBERED_CELLS: Final = 600  # neither are larger tables, because each row has the words of all columns
 REMEMBERED_SOURCES: Final = 48  # a source of REMEMBERED_CHARS with ordinary sentences takes 0.2 MB
 
 _NAMES_ITSELF = re.compile(r"-{1,2}\w|`|[^:]{1,40}: |.{1,40}\s[–—-]+\s")  # an item that begins with its own name
@@ -101,7 +102,7 @@ def describe_sentences(
 
 def describe_known_sentences(source: Source, language: str, relevance: Callable[[str], int]) -> SourceSentences:
     """Return the sentences of a source, as `describe_sentences` does. A short source is read only once for many questions."""
-    if len(source.text) <= REMEMBERED_CHARS:
+    if len(source.text) <= REMEMBERED_CHARS and source.text.count("|") <= REMEMBERED_CELLS:
         described = _remember(source.text, source.title, language, is_whole=source.is_whole)
         if described is not None:
             return SourceSentences(source, *described)
@@ -113,7 +114,7 @@ _Described = tuple[str, list[SentenceForm], dict[tuple[str, ...], list[str]]]
 
 @lru_cache(REMEMBERED_SOURCES)
 def _remember(text: str, title: str, language: str, *, is_whole: bool) -> _Described | None:
-    """Return what does not depend on the question; None if the question chooses the paragraphs that are read."""
+    """Return the sentences of a text; None if it has so many paragraphs that the question chooses which are read."""
     blocks = read_source_blocks(text)
     if len(blocks) > MAX_PARAGRAPHS:
         return None

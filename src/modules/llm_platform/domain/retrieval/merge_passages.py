@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage
-from modules.llm_platform.domain.extractive.question import list_exact_terms
+from modules.llm_platform.domain.extractive.question import list_exact_terms, remove_name_ampersands
 from modules.llm_platform.domain.text.page_starts import PageStarts, cut_page_starts
 
 GAP: Final = "\n\n"  # between passages that are not adjacent
@@ -67,7 +67,9 @@ def merge_passages(found: Sequence[FoundPassage], question: str = "") -> MergedT
     So the best MAX_EXACT further passages that have all of them are shown, too. The text keeps the order of the document.
     """
     shown = _add_neighbours(found)
-    shown += _find_exact_passages(found, list_exact_terms(question), {passage.id for passage in shown})
+    shown += _find_exact_passages(
+        found, list_exact_terms(remove_name_ampersands(question)), {passage.id for passage in shown}
+    )
     return merge_document_text(sorted(shown, key=lambda passage: passage.start))
 
 

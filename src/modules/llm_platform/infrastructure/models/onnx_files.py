@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PACKAGES: Final = ("onnxruntime", "tokenizers", "numpy")
 ONE_THREAD: Final = 1
 NO_TELEMETRY: Final = "ORT_DISABLE_TELEMETRY"
-# The kernel of this fusion adds the numbers of a layer one by one: with it, all models take a quarter more CPU.
+# The fused kernel adds up one number after another, and makes all models about 25 % slower. Scores differ by up to 0.3.
 SLOW_FUSIONS: Final = ("SkipLayerNormFusion",)
 
 

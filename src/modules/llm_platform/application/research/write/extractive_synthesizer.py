@@ -9,10 +9,9 @@ from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_l
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_ROW_QUOTES, list_evidence_quotes
-from modules.llm_platform.domain.extractive.asked_kind import lacks_asked_kind
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.dated_rows import find_dated_entry, remove_other_days
-from modules.llm_platform.domain.extractive.described_rows import drop_rows_of_negated_question
+from modules.llm_platform.domain.extractive.described_rows import drop_rows_that_cannot_answer
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.named_rows import (
     NamedRows,
@@ -122,9 +121,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         if self._encoder is not None:
             result, degraded = await choose_with_models(selection, named, self._encoder, self._model, self._reading_s)
         alike = add_rows_alike(result.selection.chosen, named)
-        chosen = drop_rows_of_negated_question(selection.question, alike)
-        if lacks_asked_kind(selection.question, chosen):
-            chosen = []
+        chosen = drop_rows_that_cannot_answer(selection.question, alike)
         may_answer = result.may_answer or len(chosen) < len(alike)
         return replace(result, selection=replace(result.selection, chosen=chosen), may_answer=may_answer), degraded
 

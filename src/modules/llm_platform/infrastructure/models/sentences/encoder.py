@@ -25,18 +25,21 @@ BATCH_SENTENCES: Final = 16  # encoded at once, so that the next caller waits fo
 class PackagedSentenceEncoder(ISentenceEncoder):
     """Encodes each sentence once, in one thread of its own. A model is loaded when it is first needed.
 
-    `begin_loading` uses another thread, so that one model encodes while the other one is loaded.
+    `begin_loading` uses another thread, so that one model can encode while another is loaded.
     """
 
     name = "sentences"
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(ONE_THREAD, thread_name_prefix="sentence-encoder")
-        self._loading = ThreadPoolExecutor(ONE_THREAD, thread_name_prefix="sentence-encoder-loading")
+        self._begun: set[bool] = set()  # the models, by `is_english`, whose loading has begun
+        self._loader = ThreadPoolExecutor(ONE_THREAD, thread_name_prefix="sentence-encoder-loading")
         self._known: LRUCache[tuple[bool, str], Vector] = LRUCache(REMEMBERED_SENTENCES)
 
     def begin_loading(self, *, is_english: bool = False) -> None:
-        self._loading.submit(vectors.load_english if is_english else vectors.load_universal)
+        if is_english not in self._begun:
+            self._begun.add(is_english)
+            self._loader.submit(vectors.load_english if is_english else vectors.load_universal)
 
     async def measure_closeness(
         self, question: str, sentences: Sequence[str], *, is_english: bool = False
@@ -57,8 +60,8 @@ class PackagedSentenceEncoder(ISentenceEncoder):
         return [float(asked @ found[text]) if text else 0.0 for text in texts]
 
     async def aclose(self) -> None:
-        for thread in (self._loading, self._thread):
-            thread.shutdown(wait=False, cancel_futures=True)
+        for executor in (self._loader, self._thread):
+            executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _encode_question(load: Callable[[], SentenceVectors], text: str) -> Vector:

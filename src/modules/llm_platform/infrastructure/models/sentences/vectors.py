@@ -90,13 +90,13 @@ class UniversalVectors:
 
 
 def load_english() -> EnglishVectors:
-    """Return the model for English, which all platforms of the process share. Only the first of several threads loads it."""
+    """Return the model for English, which all platforms of the process share. Of several threads only the first one loads it."""
     with _LOADING_ENGLISH:
         return open_english()
 
 
 def load_universal() -> UniversalVectors:
-    """Return the model for sixteen languages, as `load_english` does."""
+    """Return the model for sixteen languages, which all platforms of the process share."""
     with _LOADING_UNIVERSAL:
         return open_universal()
 

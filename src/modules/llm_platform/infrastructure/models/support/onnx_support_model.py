@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cachetools import LRUCache
 
 from modules.llm_platform.domain.ports.support_model import ClaimToRead, ISupportModel, Task
-from modules.llm_platform.infrastructure.models.onnx_files import ONE_THREAD, ModelFiles
+from modules.llm_platform.infrastructure.models.onnx_files import ONE_THREAD, SLOW_FUSIONS, ModelFiles
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -95,7 +95,7 @@ class OnnxSupportModel(ISupportModel):
 
     name = "encoder"
     digest = sha256(
-        f"{ENGLISH_CLAIMS.weights_digest} {OTHER_LANGUAGES.weights_digest} {QUOTE_IS_OPEN} {MEAN_IS_OPEN}".encode()
+        f"{ENGLISH_CLAIMS.weights_digest} {OTHER_LANGUAGES.weights_digest} {QUOTE_IS_OPEN} {MEAN_IS_OPEN} {SLOW_FUSIONS}".encode()
     ).hexdigest()
 
     def __init__(self, folder: Path | None = None) -> None:
