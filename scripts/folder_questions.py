@@ -9,6 +9,7 @@
     python scripts/folder_questions.py --folder days2       45 questions that state a day or a month
     python scripts/folder_questions.py --folder prose3      50 questions about ten files of prose: a diary, letters, rules
     python scripts/folder_questions.py --folder mixed4      90 questions about fourteen files, a third of them in other words
+    python scripts/folder_questions.py --folder mixed6      80 questions about fourteen files, of eight kinds
     python scripts/folder_questions.py --folder mixed1      60 questions about eleven files: letters, lists, rules, a rota
     python scripts/folder_questions.py --depth deep         the same for deep answers
     python scripts/folder_questions.py --show words         and each answer that is not right
@@ -23,6 +24,8 @@
 - `mixed1`, `mixed2`, `mixed3`: half of the questions are in other words than the files, and a sixth has no answer. Their answers
   were not read. The models of decisions 114 and 115 were measured with them; `mixed3` was first asked with decision 115.
 - `mixed4`: a third of the questions are in other words. Its answers were read after it had been asked once.
+- `mixed5`, `mixed6`: a quarter of the questions are in other words, and the rest are of seven kinds. Decision 119 was made with the
+  answers to the first set. Those to the second one were not read.
 - `tables`: the rules for named rows had been written when these were first asked; what came later has seen them.
 - `rows`: two sets (`set`). The rules for described rows were written with the first one. The second one was asked once; a few
   words were added to their lists after that.
@@ -76,6 +79,8 @@ OF_TEXTS = (
     "mixed2",
     "mixed3",
     "mixed4",
+    "mixed5",
+    "mixed6",
 )
 OF_ROWS = ("days1", "days2", "tables", "rows", "limits")
 NAMES = (*OF_TEXTS, *OF_ROWS)

@@ -485,4 +485,31 @@ CASES = (
         (("Loans", LOANS),),
         answered=False,
     ),
+    Case(
+        "a name with an ampersand",
+        "How many days of leave do staff have at Marlow & Finch?",
+        (("Staff handbook of Marlow & Finch", "## Leave\n\nStaff have 27 days of leave a year, plus bank holidays."),),
+        must=("Staff have 27 days of leave a year, plus bank holidays [1].",),
+    ),
+    Case(
+        "the quietest row",
+        "Which model is the quietest?",
+        (
+            (
+                "Models",
+                "| model | noise |\n|---|---|\n| Dryad 8 | 36 dB |\n| Dryad 12 | 39 dB |\n| Dryad 20 | 46 dB |\n",
+            ),
+        ),
+        opens="Lowest “noise” of 3 rows:",
+        must=("| Dryad 8 | 36 dB [1] |",),
+        must_not=("Dryad 12",),
+        is_whole=True,
+    ),
+    Case(
+        "a row without a reason",
+        "Why has Harbour Cafe not paid the deposit?",
+        (("Tenants", "| tenant | deposit |\n|---|---|\n| Harbour Cafe | not paid |\n| Anna Lind | paid |\n"),),
+        answered=False,
+        is_whole=True,
+    ),
 )
