@@ -10,9 +10,10 @@ fillings two", which says the same. The order of the content words differs:
 | another order, in which words that belong together move together | crowns last five years fillings two |
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import pairwise
@@ -21,10 +22,12 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
 from modules.llm_platform.domain.citations.read.claims import TextFacts
+from modules.llm_platform.domain.dtos.citation_dtos import DifferenceKind
 from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.numbers import list_spelling_words
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import stem
-from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
+from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
 MAX_WORDS: Final = 80  # longer texts are not compared
 MIN_SHARED_WORDS: Final = 3
@@ -32,12 +35,12 @@ MIN_SHARED_SHARE: Final = 0.6  # of the claim's content words
 MAX_PART_WORDS: Final = 4  # of an exchanged part
 # With the parts changed back, the claim must be this similar to the sentence, from one part to the other. Parts of different
 # lengths must leave all function words in their places: "on Monday by Ann" exchanges nothing in "by Ann on Monday".
-MIN_SIMILARITY: Final = 0.88
+MIN_SIMILARITY: Final = 0.8
 MIN_SIMILARITY_OF_UNEQUAL: Final = 0.97
 ORDERED_LANGUAGES: Final = frozenset(
     {"en", "de", "fr", "es", "it", "pt", "nl"}
 )  # in others, endings may say who did something
-BREAKS: Final = frozenset(",;:.—–")
+BREAKS: Final = re.compile(r"[,;:.!?—–/&()|•·\n]| - ")
 
 WordIndex = int  # in `TextFacts.folded`
 Part = tuple[WordIndex, WordIndex]  # the first and the last word
@@ -53,11 +56,15 @@ class ExchangedKeys(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Two parts in the order of the claim, and the part of the source that stands in the place of the first one."""
+    """Two parts in the order of the claim, and the part of the source that stands in the place of the first one.
+
+    `is_between_clauses` says that a mark or a conjunction separates the parts.
+    """
 
     first: Span
     second: Span
     found: Span
+    is_between_clauses: bool
 
 
 class _Words:
@@ -72,11 +79,18 @@ class _Words:
     def spans(self) -> list[Span]:
         return [found.span() for found in WORD_WITH_APOSTROPHE.finditer(self.text)]
 
+    @property
+    def is_unreadable(self) -> bool:
+        """True if the text is too long, or if folding changes the number of its words: `½` becomes `1⁄2`."""
+        return len(self.folded) > MAX_WORDS or len(self.spans) != len(self.folded)
+
     @cached_property
     def keys(self) -> list[str | None]:
-        pivots = load_words("connectives", "pivots")
+        pivots, conjunctions = load_words("connectives", "pivots"), load_words("connectives", "conjunctions")
         return [
-            stem(word.removesuffix("'s")) if is_content or word in pivots or word.isdigit() else None
+            stem(word.removesuffix("'s"))
+            if (is_content or word in pivots or word.isdigit()) and word not in conjunctions
+            else None
             for word, is_content in zip(self.folded, self._is_content, strict=True)
         ]
 
@@ -96,8 +110,9 @@ class _Words:
 
     def has_break(self, before: WordIndex, after: WordIndex) -> bool:
         """Return whether a comma, another mark or a conjunction separates two words."""
-        is_marked = not BREAKS.isdisjoint(self.text[self.spans[before][1] : self.spans[after][0]])
-        return is_marked or not load_words("connectives", "conjunctions").isdisjoint(self.folded[before + 1 : after])
+        conjunctions = load_words("connectives", "conjunctions")
+        is_marked = BREAKS.search(self.text, self.spans[before][1], self.spans[after][0]) is not None
+        return is_marked or not conjunctions.isdisjoint(self.folded[before + 1 : after])
 
     def names_agent(self) -> bool:
         """Return whether the text has a preposition such as "by", with which a sentence may be in the passive voice."""
@@ -105,9 +120,32 @@ class _Words:
 
 
 def find_exchange(compared: Comparison) -> Mismatch | None:
-    """Return the exchange of two parts of the best sentence or of the passage; None if there is none.
+    """Return the exchange of two parts that are in different clauses; None if there is none.
 
-    There is none either if another sentence shares the same words and says what the claim says.
+    Within a clause, the order often says nothing: "Ann met Ben" and "Ben met Ann".
+    """
+    exchange = _find(compared)
+    if exchange is None or not exchange.is_between_clauses:
+        return None
+    claim = compared.claim
+    parts = [claim.text[start:end] for start, end in (exchange.first, exchange.second)]
+    kind: DifferenceKind = "negation"
+    if all(map(_is_figure, parts)):
+        kind = "number"
+    elif claim.capitals_name and all(part[0].isupper() for part in parts):
+        kind = "name"
+    return Mismatch(kind, exchange.first, exchange.found)
+
+
+def may_exchange(compared: Comparison) -> bool:
+    """Return whether the claim exchanges two parts, in different clauses or in one."""
+    return _find(compared) is not None
+
+
+def _find(compared: Comparison) -> Exchange | None:
+    """Return the exchange in the best sentence, or in the passage. Its span `found` is a span of the source.
+
+    There is none if another sentence shares the same words and says what the claim says.
     """
     if compared.source.language not in (None, *ORDERED_LANGUAGES):
         return None
@@ -116,25 +154,22 @@ def find_exchange(compared: Comparison) -> Mismatch | None:
     if exchange := _find_in(claim, compared.read_facts(best)):
         if any(_find_in(claim, compared.read_facts(sentence)) is None for sentence in alike):
             return None
-        return _make_mismatch(claim, exchange, compared.locate(best, exchange.found))
+        return replace(exchange, found=compared.locate(best, exchange.found))
     if exchange := _find_in(claim, compared.passage_facts):
-        return _make_mismatch(claim, exchange, compared.locate_in_passage(exchange.found))
+        return replace(exchange, found=compared.locate_in_passage(exchange.found))
     return None
 
 
-def _make_mismatch(claim: _Words, exchange: Exchange, found: Span) -> Mismatch:
-    parts = [claim.text[start:end] for start, end in (exchange.first, exchange.second)]
-    is_figure = all(part[0].isdigit() for part in parts)
-    is_name = all(part[0].isupper() for part in parts)
-    return Mismatch("number" if is_figure else "name" if is_name else "negation", exchange.first, found)
+def _is_figure(part: str) -> bool:
+    return part[0].isdigit() or fold(part).split()[0] in list_spelling_words()
 
 
 def _find_in(claim: _Words, facts: TextFacts) -> Exchange | None:
     sentence = _Words(facts)
+    if claim.is_unreadable or sentence.is_unreadable or claim.names_agent() != sentence.names_agent():
+        return None
     shared = [key for key in claim.unique if key in sentence.unique]
     if len(shared) < max(MIN_SHARED_WORDS, MIN_SHARED_SHARE * sum(key is not None for key in claim.keys)):
-        return None
-    if max(len(claim.keys), len(sentence.keys)) > MAX_WORDS or claim.names_agent() != sentence.names_agent():
         return None
     if (found := _find_exchanged_keys(shared, sentence)) is None:
         return None
@@ -147,7 +182,11 @@ def _find_in(claim: _Words, facts: TextFacts) -> Exchange | None:
     similarity = MIN_SIMILARITY if len(found.first) == len(found.second) else MIN_SIMILARITY_OF_UNEQUAL
     if not _is_copy_if_changed_back(claim, mine, sentence, theirs, similarity):
         return None
-    return Exchange(claim.get_span(mine[0]), claim.get_span(mine[1]), sentence.get_span(theirs[0]))
+    first, second = claim.get_span(mine[0]), claim.get_span(mine[1])
+    if _is_figure(claim.text[slice(*first)]) is not _is_figure(claim.text[slice(*second)]):
+        return None
+    is_between_clauses = _are_in_two_clauses(claim, sentence, found)
+    return Exchange(first, second, sentence.get_span(theirs[0]), is_between_clauses)
 
 
 def _find_both(words: _Words, first: Sequence[str], second: Sequence[str]) -> tuple[Part, Part] | None:
@@ -175,6 +214,13 @@ def _find_exchanged_keys(shared: Sequence[str], sentence: _Words) -> ExchangedKe
     return keys if is_exchanged else None
 
 
+def _are_in_two_clauses(claim: _Words, sentence: _Words, keys: ExchangedKeys) -> bool:
+    """Return whether a mark or a conjunction is between the two parts, in both texts."""
+    return claim.has_break(claim.unique[keys.first[-1]], claim.unique[keys.second[0]]) and sentence.has_break(
+        sentence.unique[keys.second[-1]], sentence.unique[keys.first[0]]
+    )
+
+
 def _is_list_in_another_order(claim: _Words, sentence: _Words, keys: ExchangedKeys) -> bool:
     """Return whether marks or conjunctions separate the two parts from the words between, in both texts."""
     return _is_list(claim, keys.first, keys.between, keys.second) and _is_list(
@@ -189,11 +235,20 @@ def _is_list(words: _Words, *items: Sequence[str]) -> bool:
 def _is_copy_if_changed_back(
     claim: _Words, mine: tuple[Part, Part], sentence: _Words, theirs: tuple[Part, Part], similarity: float
 ) -> bool:
-    """Return whether the claim is similar to the sentence as soon as its parts are changed back, and less similar before."""
+    """Return whether the claim is similar to the sentence as soon as its parts are changed back, and less similar before.
+
+    All content words must be the same: "Ben is younger than Ann" exchanges nothing in "Ann is older than Ben".
+    """
     (start, first_end), (second_start, end) = mine
-    words, copied = claim.folded, sentence.folded[theirs[0][0] : theirs[1][1] + 1]
-    changed = [*words[second_start : end + 1], *words[first_end + 1 : second_start], *words[start : first_end + 1]]
+    indices = [*range(second_start, end + 1), *range(first_end + 1, second_start), *range(start, first_end + 1)]
+    copied = range(theirs[0][0], theirs[1][1] + 1)
+    if [claim.keys[at] for at in indices if claim.keys[at]] != [
+        sentence.keys[at] for at in copied if sentence.keys[at]
+    ]:
+        return False
+    words, theirs_words = claim.folded, [sentence.folded[at] for at in copied]
     before, after = (
-        SequenceMatcher(None, own, copied, autojunk=False).ratio() for own in (words[start : end + 1], changed)
+        SequenceMatcher(None, own, theirs_words, autojunk=False).ratio()
+        for own in (words[start : end + 1], [words[at] for at in indices])
     )
     return after >= similarity and after > before

@@ -15,7 +15,6 @@ from modules.llm_platform.domain.text.numbers import NumberValues, find_number_w
 from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
-from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
 
 PERIOD_REACH: Final = 8  # a period is looked for in this many words after its amount
 BOUND_REACH: Final = 3  # a bound is looked for in this many words before its number
@@ -58,7 +57,7 @@ def _find_period_after(facts: TextFacts, offset: Offset) -> tuple[str, WordNumbe
     "once" only counts alone: "50 euros a year, paid once" has the period of a year.
     """
     periods, per, adverbs = _load_periods(), load_words("contrasts", "per"), load_words("contrasts", "adverbs")
-    first = _locate_word(facts, offset) + 1
+    first = facts.find_position(offset) + 1
     words = facts.folded
     found = [
         (periods[word], WordNumber(at))
@@ -79,7 +78,7 @@ def _load_periods() -> dict[str, str]:
 
 def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumber] | None:
     """Return the side and the position of a bound ("at least", "at most") before a number."""
-    at = _locate_word(facts, offset)
+    at = facts.find_position(offset)
     for position in range(max(0, at - BOUND_REACH), at):
         for side, words in enumerate(load_word_groups("contrasts", "bound")):
             if facts.folded[position] in words:
@@ -161,7 +160,7 @@ def _split_numbered_clauses(sentence: TextFacts) -> Sequence[_NumberedClause]:
     cuts = [at for at, word in enumerate(sentence.folded) if word in joining]
     if len(cuts) != 1:
         return ()
-    numbers = [(_locate_word(sentence, offset), values, offset) for values, offset in sentence.figures]
+    numbers = [(sentence.find_position(offset), values, offset) for values, offset in sentence.figures]
     clauses: list[_NumberedClause] = []
     for first, end in ((0, cuts[0]), (cuts[0], len(sentence.folded))):
         within = [number for number in numbers if first <= number[0] < end]
@@ -183,8 +182,3 @@ def _split_numbered_clauses(sentence: TextFacts) -> Sequence[_NumberedClause]:
 def _list_content(sentence: TextFacts, first: int, end: int) -> list[str]:
     """Return the content words from one position up to another."""
     return [sentence.folded[at] for at in range(first, end) if sentence.content[at]]
-
-
-def _locate_word(facts: TextFacts, offset: Offset) -> WordNumber:
-    """Return the position of the word at this offset."""
-    return WordNumber(len(WORD_WITH_APOSTROPHE.findall(facts.text[:offset])))

@@ -150,6 +150,10 @@ class TextFacts:
         """The words, folded for comparison."""
         return _fold_words(self.text)
 
+    def find_position(self, offset: Offset) -> WordNumber:
+        """Return the index in `folded` of the word at this offset of the text."""
+        return WordNumber(len(_fold_words(self.text[:offset])))
+
     @cached_property
     def words(self) -> list[str]:
         """The words as written, in the order of `folded`."""
