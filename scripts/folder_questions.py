@@ -24,8 +24,7 @@
 - `mixed1`, `mixed2`, `mixed3`: half of the questions are in other words than the files, and a sixth has no answer. Their answers
   were not read. The models of decisions 114 and 115 were measured with them; `mixed3` was first asked with decision 115.
 - `mixed4`: a third of the questions are in other words. Its answers were read after it had been asked once.
-- `mixed5`, `mixed6`: a quarter of the questions are in other words, and the rest are of seven kinds. Decision 119 was made with the
-  answers to the first set. Those to the second one were not read.
+- `mixed5`, `mixed6`: a quarter of the questions are in other words, the others of seven kinds. The answers to `mixed5` were read.
 - `tables`: the rules for named rows had been written when these were first asked; what came later has seen them.
 - `rows`: two sets (`set`). The rules for described rows were written with the first one. The second one was asked once; a few
   words were added to their lists after that.

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.extractive.candidates import Candidate, make_re
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question, read_question, read_question_as_written
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
-from modules.llm_platform.domain.extractive.sentence_forms import describe_known_sentences
+from modules.llm_platform.domain.extractive.sentence_forms import describe_cached_sentences
 from modules.llm_platform.domain.extractive.sentences import Sentence
 from modules.llm_platform.domain.extractive.voices import find_sides
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
@@ -95,7 +95,7 @@ class LedgerBuilder:
     def _index_source(self, source: Source) -> IndexedSource:
         key = (source.url, source.title, source.text, source.published)
         if key not in self._sources:
-            sentences = describe_known_sentences(source, self._language, self._relevance)
+            sentences = describe_cached_sentences(source, self._language, self._relevance)
             self._sources[key] = IndexedSource(sentences)
         return self._sources[key]
 

@@ -22,7 +22,7 @@ from modules.llm_platform.domain.extractive.question import Question, TermMatche
 from modules.llm_platform.domain.extractive.sentence_forms import (
     SentenceForm,
     SourceSentences,
-    describe_known_sentences,
+    describe_cached_sentences,
     describe_sentences,
 )
 from modules.llm_platform.domain.extractive.sentence_rules import points_to_exhibit
@@ -189,7 +189,7 @@ def match_sources(
     candidates: list[Candidate] = []
     for source_rank, source in enumerate(sources):
         if blocks is None:
-            sentences = describe_known_sentences(source, question.language, relevance)
+            sentences = describe_cached_sentences(source, question.language, relevance)
         else:
             sentences = describe_sentences(source, blocks[source_rank], question.language, relevance)
         of_source = match_source(sentences, source_rank, question)

@@ -153,7 +153,7 @@ def list_symbols(text: str) -> list[str]:
 
 
 def remove_name_ampersands(question: str) -> str:
-    """Return a question without the ampersands of names (`Marlow & Finch`), which are no symbols that an answer must have."""
+    """Return a question without the ampersands of names (`Marlow & Finch`), because an answer need not have them."""
     return _NAME_AMPERSAND.sub(lambda found: "" if _NAME_BEFORE.search(question, 0, found.start()) else "&", question)
 
 

@@ -1,8 +1,7 @@
 """Describe each sentence of a source before any question is asked: how it is shown, and whether it can be understood alone.
 
 `SourceSentences` has the sentences of a source, and `candidates` compares them with any number of questions. `describe_sentences`
-reads a source. `describe_known_sentences` remembers short ones, because questions about a folder have the same sources again and
-again.
+reads a source, and `describe_cached_sentences` caches short ones, because all questions about a folder have the same sources.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.announced_blocks import is_short_code
@@ -35,9 +34,9 @@ MAX_WORDS = 110
 MAX_LEAD_WORDS = 20  # a longer heading or introduction is not repeated before a sentence
 MAX_LED_ITEM_WORDS = 25  # a longer list item can be understood without the introduction of its list
 LANGUAGE_CHARS = 1500  # the beginning of a source from which its language is detected
-REMEMBERED_CHARS: Final = 10_000  # longer sources are not remembered
-REMEMBERED_CELLS: Final = 600  # neither are larger tables, because each row has the words of all columns
-REMEMBERED_SOURCES: Final = 48  # a source of REMEMBERED_CHARS with ordinary sentences takes 0.2 MB
+CACHED_CHARS: Final = 10_000  # longer sources are not cached
+CACHED_BARS: Final = 600  # neither are larger tables, because each row has the words of all columns
+CACHED_SOURCES: Final = 48  # a source of CACHED_CHARS with ordinary sentences takes 0.2 MB
 
 _NAMES_ITSELF = re.compile(r"-{1,2}\w|`|[^:]{1,40}: |.{1,40}\s[–—-]+\s")  # an item that begins with its own name
 
@@ -100,20 +99,25 @@ def describe_sentences(
     return SourceSentences(source, *described)
 
 
-def describe_known_sentences(source: Source, language: str, relevance: Callable[[str], int]) -> SourceSentences:
+def describe_cached_sentences(source: Source, language: str, relevance: Callable[[str], int]) -> SourceSentences:
     """Return the sentences of a source, as `describe_sentences` does. A short source is read only once for many questions."""
-    if len(source.text) <= REMEMBERED_CHARS and source.text.count("|") <= REMEMBERED_CELLS:
-        described = _remember(source.text, source.title, language, is_whole=source.is_whole)
+    if len(source.text) <= CACHED_CHARS and source.text.count("|") <= CACHED_BARS:
+        described = _describe_short_text(source.text, source.title, language, is_whole=source.is_whole)
         if described is not None:
             return SourceSentences(source, *described)
     return describe_sentences(source, read_source_blocks(source.text), language, relevance)
 
 
-_Described = tuple[str, list[SentenceForm], dict[tuple[str, ...], list[str]]]
+class _Described(NamedTuple):
+    """What `SourceSentences` has of a text. Questions and threads share it."""
+
+    language: str
+    forms: Sequence[SentenceForm]
+    context_words: Mapping[tuple[str, ...], Sequence[str]]
 
 
-@lru_cache(REMEMBERED_SOURCES)
-def _remember(text: str, title: str, language: str, *, is_whole: bool) -> _Described | None:
+@lru_cache(CACHED_SOURCES)
+def _describe_short_text(text: str, title: str, language: str, *, is_whole: bool) -> _Described | None:
     """Return the sentences of a text; None if it has so many paragraphs that the question chooses which are read."""
     blocks = read_source_blocks(text)
     if len(blocks) > MAX_PARAGRAPHS:
@@ -132,7 +136,8 @@ def _describe(
         for sentence in list_sentences(blocks, language, relevance, limit=limit)
     ]
     contexts = {form.context for form in forms}
-    return language, forms, {context: split_words(" ".join((title, *context))) for context in contexts}
+    words = {context: split_words(" ".join((title, *context))) for context in contexts}
+    return _Described(language, forms, words)
 
 
 def _describe_form(sentence: Sentence, language: str, *, is_alone: bool) -> SentenceForm:
