@@ -8,6 +8,7 @@
 | 600 euros a year | 600 euros once | `compare_periods` |
 | at least three years | at most three years | `compare_bounds` |
 | grew by 12 percent in the south | grew by 12 percent in the north and fell by 4 percent in the south | `compare_clauses` |
+| children pay £8 | adults pay £12, children £5 and pensioners £8 | `compare_items` |
 | 工会支持 | 工会反对 | `compare_han_verbs` |
 
 Each comparison takes a claim and one sentence, and requires the same words around the two opposites. It returns the spans of
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.listed_numbers import compare_items
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, SpanPair
 from modules.llm_platform.domain.citations.compare.number_contrasts import (
     compare_bounds,
@@ -39,6 +41,7 @@ COMPARISONS: Final[tuple[Callable[[Claim, TextFacts], SpanPair | None], ...]] = 
     compare_periods,
     compare_bounds,
     compare_clauses,
+    compare_items,
     compare_han_verbs,
 )
 

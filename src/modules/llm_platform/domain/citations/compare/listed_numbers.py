@@ -1,0 +1,122 @@
+"""Find a number that a claim takes from another item of a list: "Adults pay £12, children £5 and pensioners £8".
+
+"Children pay £8" has all its words from this sentence. `contrasts` calls `compare_items` with a claim and one sentence.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_figure_and_sign
+from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
+from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.numbers import NumberValues
+from modules.llm_platform.domain.text.positions import Offset, WordNumber
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+
+MAX_WORDS: Final = 80  # longer sentences are not compared
+MAX_ITEM_WORDS: Final = 6  # a longer item says more than what its number is of
+
+_MARK: Final = re.compile(r"[,;:]\s")
+_SIGN_BEFORE: Final = re.compile(r"[€$£¥]\s?$")
+_FIGURE: Final = re.compile(r"[0-9](?:[0-9.,'’:/]*[0-9])?(?:\s?([€$£¥%°]))?")
+_ORDINAL_END: Final = re.compile(r"[^\W\d_]")  # "19th"; "5kg" is left out, too
+_DIGITS: Final = re.compile("[0-9]+")
+_YEAR: Final = re.compile(r"(?:1[5-9]|20)[0-9]{2}")
+
+
+class _Item(NamedTuple):
+    """An item of a list, with one number.
+
+    `unit` is the sign of the number or the word right after it; it is empty if a function word follows ("72 for a single room").
+    `before` and `after` are the content words around the number and its unit.
+    """
+
+    values: NumberValues
+    span: Span
+    unit: str
+    before: Sequence[str]
+    after: Sequence[str]
+
+    @property
+    def words(self) -> list[str]:
+        return [*self.before, *self.after]
+
+    @property
+    def name(self) -> Sequence[str]:
+        """What the number is of: the words before it, or those after it if there are none."""
+        return self.before or self.after
+
+
+def compare_items(claim: Claim, sentence: TextFacts) -> SpanPair | None:
+    """Return the number of the claim and the number of the item that the claim names; None if they agree.
+
+    The claim has exactly one number, in figures, and the item with this number has another name.
+    """
+    if len(claim.numbers) != 1 or claim.numbers[0].spelled or len(sentence.folded) > MAX_WORDS:
+        return None
+    number, items = claim.numbers[0], list(_list_items(sentence))
+    own = [item for item in items if item.values & number.values]
+    if len(own) != 1 or _YEAR.fullmatch(claim.text[slice(*find_figure_and_sign(claim.text, number.offset))]):
+        return None
+    if sum(bool(values & number.values) for values, _ in sentence.figures) > 1 or _names(claim, own[0], items):
+        return None
+    named = [
+        item for item in items if item is not own[0] and _is_same_kind(item, own[0]) and _names(claim, item, items)
+    ]
+    if len(named) != 1 or named[0].values & number.values:
+        return None
+    return find_figure_and_sign(claim.text, number.offset), named[0].span
+
+
+def _names(claim: Claim, item: _Item, items: Sequence[_Item]) -> bool:
+    """Return whether the claim has all words of the item's name that no other item has, or one of all its words.
+
+    The first item has the verb for all items (`Adults pay £12`), so one of its words is not enough.
+    """
+    others = [word for other in items if other is not item for word in other.words]
+    own = [word for word in item.words if not is_form_of_any(word, others)]
+    name = [word for word in item.name if word in own]
+    known = [word for word in own if is_form_of_any(word, claim.facts.folded)]
+    return bool(name) and (set(name) <= set(known) or (item is not items[0] and bool(known)))
+
+
+def _is_same_kind(one: _Item, other: _Item) -> bool:
+    """Return whether both numbers have the same unit, or one of them has none because the other one says it."""
+    return bool(one.unit or other.unit) and (one.unit == other.unit or not (one.unit and other.unit))
+
+
+def _list_items(sentence: TextFacts) -> Iterator[_Item]:
+    """Yield the items that have exactly one number and few words."""
+    joining = load_words("contrasts", "joining")
+    starts = {sentence.find_position(Offset(mark.end())) for mark in _MARK.finditer(sentence.text)}
+    cuts = sorted(starts | {at for at, word in enumerate(sentence.folded) if word in joining} | {0})
+    numbers = [(sentence.find_position(offset), values, offset) for values, offset in sentence.figures]
+    for first, end in zip(cuts, [*cuts[1:], len(sentence.folded)], strict=True):
+        within = [number for number in numbers if first <= number[0] < end]
+        if len(within) != 1:
+            continue
+        at, values, offset = within[0]
+        figure = _FIGURE.match(sentence.text, offset)
+        if figure is None or _ORDINAL_END.match(sentence.text, figure.end()):
+            continue
+        last = WordNumber(at + len(_DIGITS.findall(figure[0])) - 1)
+        unit, unit_words = _read_unit(sentence, offset, last)
+        before, after = _list_content(sentence, first, at), _list_content(sentence, last + 1 + unit_words, end)
+        if len(before) + len(after) <= MAX_ITEM_WORDS:
+            yield _Item(values, find_figure_and_sign(sentence.text, offset), unit, before, after)
+
+
+def _read_unit(sentence: TextFacts, offset: Offset, last: WordNumber) -> tuple[str, int]:
+    """Return the unit of the number at `offset`, and how many words it takes. `last` is the last word of the number."""
+    if sign := _SIGN_BEFORE.search(sentence.text, 0, offset):
+        return sign[0].strip(), 0
+    if (figure := _FIGURE.match(sentence.text, offset)) and figure[1]:
+        return figure[1], 0
+    has_unit = last + 1 < len(sentence.folded) and sentence.content[last + 1]
+    return (sentence.folded[last + 1], 1) if has_unit else ("", 0)
+
+
+def _list_content(sentence: TextFacts, first: int, end: int) -> list[str]:
+    return [sentence.folded[at] for at in range(first, end) if sentence.content[at]]
