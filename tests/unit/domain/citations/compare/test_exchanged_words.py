@@ -20,6 +20,7 @@ MITES = "Against the mites I used formic acid in August and oxalic acid at Chris
 POOLS = "The big pool is kept at 26 degrees, the toddlers' pool at 31."
 HELP = "Help came from Hamburg, which sent grain, and from the king of Denmark, who gave 10,000 thalers."
 TISCH = "Gerd Stoll leitet die Freizeit am Samstag, Milan Petrov die Jugend."
+MACHINE = "Fillings of the machine are changed on Mondays, filters on Fridays."
 CHORALE = "Les adultes paient 130 euros par an, les étudiants 65 euros."
 
 
@@ -38,6 +39,7 @@ def cite(sentence: str, text: str, language: str = "en") -> Citation:
         (FIREWALL, "Connect first the computer, then the power.", "computer", "power", "en"),
         (MITES, "Against the mites I used oxalic acid in August and formic acid at Christmas.", "oxalic", "formic", "en"),
         (TISCH, "Milan Petrov leitet die Freizeit am Samstag, Gerd Stoll die Jugend.", "Milan Petrov", "Gerd Stoll", "de"),
+        (MACHINE, "Filters of the machine are changed on Mondays, fillings on Fridays.", "Filters", "Fillings", "en"),
         (CHORALE, "Les étudiants paient 130 euros par an, les adultes 65 euros.", "étudiants", "adultes", "fr"),
     ],
 )  # fmt: skip
@@ -82,6 +84,7 @@ def test_another_order_is_no_contradiction(text: str, sentence: str) -> None:
         ("Ben is three years, two months and five days younger than Ann.",
          "Ann is three years, two months and five days older than Ben.", "en"),
         ("The flag is red / white / blue.", "The flag is blue / white / red.", "en"),
+        ("De vlag van de club in Gent is rood, wit en blauw.", "De vlag van de club in Gent is blauw, wit en rood.", "nl"),
         ("Wasser und Öl mischen sich nie.", "Öl und Wasser mischen sich nie.", "en"),
         ("Po miesiącu nowy dom odwiedza wolontariuszka Ola, a potem Jan.",
          "Po miesiącu wolontariuszka Ola odwiedza nowy dom, a potem Jan.", "pl"),

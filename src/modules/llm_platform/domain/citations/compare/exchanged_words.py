@@ -37,9 +37,9 @@ MAX_PART_WORDS: Final = 4  # of an exchanged part
 # lengths must leave all function words in their places: "on Monday by Ann" exchanges nothing in "by Ann on Monday".
 MIN_SIMILARITY: Final = 0.8
 MIN_SIMILARITY_OF_UNEQUAL: Final = 0.97
-ORDERED_LANGUAGES: Final = frozenset(
-    {"en", "de", "fr", "es", "it", "pt", "nl"}
-)  # in others, endings may say who did something
+DUTCH: Final = "nl"
+# In other languages, endings may say who did something.
+ORDERED_LANGUAGES: Final = frozenset({"en", "de", "fr", "es", "it", "pt", DUTCH})
 BREAKS: Final = re.compile(r"[,;:.!?—–/&()|•·\n]| - ")
 
 WordIndex = int  # in `TextFacts.folded`
@@ -68,12 +68,21 @@ class Exchange:
 
 
 class _Words:
-    """The words of a text. `keys` has the stem of each content word, and None for each function word."""
+    """The words of a text. `keys` has the stem of each content word, and None for each function word.
 
-    def __init__(self, facts: TextFacts) -> None:
+    `is_dutch` says that "en" and "of" are conjunctions. In other languages they are prepositions.
+    """
+
+    def __init__(self, facts: TextFacts, *, is_dutch: bool) -> None:
+        self.is_dutch = is_dutch
         self.text = facts.text.replace("’", "'")
         self.folded = facts.folded
         self._is_content = facts.content
+
+    @cached_property
+    def _conjunctions(self) -> frozenset[str]:
+        known = load_words("connectives", "conjunctions")
+        return known | load_words("connectives", "dutch_conjunctions") if self.is_dutch else known
 
     @cached_property
     def spans(self) -> list[Span]:
@@ -86,10 +95,10 @@ class _Words:
 
     @cached_property
     def keys(self) -> list[str | None]:
-        pivots, conjunctions = load_words("connectives", "pivots"), load_words("connectives", "conjunctions")
+        pivots = load_words("connectives", "pivots")
         return [
             stem(word.removesuffix("'s"))
-            if (is_content or word in pivots or word.isdigit()) and word not in conjunctions
+            if (is_content or word in pivots or word.isdigit()) and word not in self._conjunctions
             else None
             for word, is_content in zip(self.folded, self._is_content, strict=True)
         ]
@@ -110,9 +119,8 @@ class _Words:
 
     def has_break(self, before: WordIndex, after: WordIndex) -> bool:
         """Return whether a comma, another mark or a conjunction separates two words."""
-        conjunctions = load_words("connectives", "conjunctions")
         is_marked = BREAKS.search(self.text, self.spans[before][1], self.spans[after][0]) is not None
-        return is_marked or not conjunctions.isdisjoint(self.folded[before + 1 : after])
+        return is_marked or not self._conjunctions.isdisjoint(self.folded[before + 1 : after])
 
     def names_agent(self) -> bool:
         """Return whether the text has a preposition such as "by", with which a sentence may be in the passive voice."""
@@ -150,7 +158,7 @@ def _find(compared: Comparison) -> Exchange | None:
     if compared.source.language not in (None, *ORDERED_LANGUAGES):
         return None
     best, *alike = compared.list_sentences_like_best()
-    claim = _Words(compared.claim.facts)
+    claim = _Words(compared.claim.facts, is_dutch=compared.source.language == DUTCH)
     if exchange := _find_in(claim, compared.read_facts(best)):
         if any(_find_in(claim, compared.read_facts(sentence)) is None for sentence in alike):
             return None
@@ -165,7 +173,7 @@ def _is_figure(part: str) -> bool:
 
 
 def _find_in(claim: _Words, facts: TextFacts) -> Exchange | None:
-    sentence = _Words(facts)
+    sentence = _Words(facts, is_dutch=claim.is_dutch)
     if claim.is_unreadable or sentence.is_unreadable or claim.names_agent() != sentence.names_agent():
         return None
     shared = [key for key in claim.unique if key in sentence.unique]
