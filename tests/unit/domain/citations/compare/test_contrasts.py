@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.support.cases import for_each
+from tests.support.contradictions import cite
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.source_dtos import Source
 
 COUNCIL = "Der Stadtrat beschloss am 4. März das Budget. Jonas Weber stimmte dagegen. Anna Roth stimmte dafür."
@@ -32,11 +32,6 @@ STATIONS = (
 
 SEATS = "| Room | Seats | Floor |\n|---|---|---|\n| Oak room | one hundred | 2 |\n| Ash room | 40 | 1 |"
 VISITORS = "| {} | 2019 | 2020 |\n|---|---|---|\n| Oak tower | 512 | 814 |\n| Ash tower | 300 | 411 |"
-
-
-def cite(sentence: str, text: str, language: str) -> Citation:
-    source = Source(index=1, title="", url="https://example.org/", text=text)
-    return CitationChecker((source,), language).check(f"{sentence} [1]").citations[0]
 
 
 @for_each(

@@ -5,11 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
+from tests.support.contradictions import assert_contradicted, cite
 from tests.support.growth import is_linear
-
-from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.dtos.citation_dtos import Citation
-from modules.llm_platform.domain.dtos.source_dtos import Source
 
 FILLINGS = "Fillings are guaranteed for two years, crowns for five, provided that you come for a check-up once a year."
 BLOOD = "Dear Mr Hay, all is well again. Your blood sugar was raised at first, and normal at the end."
@@ -22,11 +19,6 @@ HELP = "Help came from Hamburg, which sent grain, and from the king of Denmark, 
 TISCH = "Gerd Stoll leitet die Freizeit am Samstag, Milan Petrov die Jugend."
 MACHINE = "Fillings of the machine are changed on Mondays, filters on Fridays."
 CHORALE = "Les adultes paient 130 euros par an, les étudiants 65 euros."
-
-
-def cite(sentence: str, text: str, language: str = "en") -> Citation:
-    source = Source(index=1, title="", url="https://example.org/", text=text)
-    return CitationChecker((source,), language).check(f"{sentence} [1]").citations[0]
 
 
 @for_each(
@@ -46,12 +38,7 @@ def cite(sentence: str, text: str, language: str = "en") -> Citation:
 def test_an_exchange_is_contradicted_by_the_source(
     text: str, sentence: str, claimed: str, found: str, language: str
 ) -> None:
-    citation = cite(sentence, text, language)
-    assert (citation.verdict, citation.finding) == ("unsupported", "contradicts")
-    difference = citation.difference
-    assert difference is not None
-    assert sentence[difference.claimed.start : difference.claimed.end] == claimed
-    assert text[difference.found.start : difference.found.end] == found
+    assert_contradicted(sentence, text, language, claimed=claimed, found=found)
 
 
 @for_each(

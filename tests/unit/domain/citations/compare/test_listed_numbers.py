@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from tests.support.cases import for_each
-
-from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.dtos.citation_dtos import Citation
-from modules.llm_platform.domain.dtos.source_dtos import Source
+from tests.support.contradictions import assert_contradicted, cite
 
 PRICES = "Adults pay £12, children £5 and pensioners £8."
 DISCOUNTS = "Discounts: volunteers 20%, teachers 10% on books only."
 BEDS = "Walk-ins: 39 euros in the dormitory, 72 for a single room."
 EINTRITT = "Erwachsene zahlen 12 Euro, Kinder 5 Euro und Rentner 8 Euro."
 STAFF = "Of the 54 employees, 31 have been offered work on other lines."
-
-
-def cite(sentence: str, text: str, language: str) -> Citation:
-    source = Source(index=1, title="", url="https://example.org/", text=text)
-    return CitationChecker((source,), language).check(f"{sentence} [1]").citations[0]
 
 
 @for_each(
@@ -35,12 +27,7 @@ def cite(sentence: str, text: str, language: str) -> Citation:
 def test_the_number_of_another_item_is_contradicted(
     text: str, sentence: str, claimed: str, found: str, language: str
 ) -> None:
-    citation = cite(sentence, text, language)
-    assert (citation.verdict, citation.finding) == ("unsupported", "contradicts")
-    difference = citation.difference
-    assert difference is not None
-    assert sentence[difference.claimed.start : difference.claimed.end] == claimed
-    assert text[difference.found.start : difference.found.end] == found
+    assert_contradicted(sentence, text, language, claimed=claimed, found=found)
 
 
 @for_each(

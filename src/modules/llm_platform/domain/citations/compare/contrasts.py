@@ -55,7 +55,9 @@ def find_contrast(compared: Comparison) -> Mismatch | None:
     if any(_compare_with_sentence(compared.claim, compared.read_facts(sentence)) is None for sentence in alike):
         return None
     claimed, found = spans
-    return Mismatch("negation", claimed, compared.locate(best, found))
+    theirs = compared.read_facts(best).text
+    are_numbers = compared.claim.text[claimed[0]].isdigit() and theirs[found[0]].isdigit()
+    return Mismatch("number" if are_numbers else "negation", claimed, compared.locate(best, found))
 
 
 def _compare_with_sentence(claim: Claim, sentence: TextFacts) -> SpanPair | None:

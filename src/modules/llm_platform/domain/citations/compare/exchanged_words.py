@@ -132,7 +132,7 @@ def find_exchange(compared: Comparison) -> Mismatch | None:
 
     Within a clause, the order often says nothing: "Ann met Ben" and "Ben met Ann".
     """
-    exchange = _find(compared)
+    exchange = _locate_exchange(compared)
     if exchange is None or not exchange.is_between_clauses:
         return None
     claim = compared.claim
@@ -147,10 +147,10 @@ def find_exchange(compared: Comparison) -> Mismatch | None:
 
 def may_exchange(compared: Comparison) -> bool:
     """Return whether the claim exchanges two parts, in different clauses or in one."""
-    return _find(compared) is not None
+    return _locate_exchange(compared) is not None
 
 
-def _find(compared: Comparison) -> Exchange | None:
+def _locate_exchange(compared: Comparison) -> Exchange | None:
     """Return the exchange in the best sentence, or in the passage. Its span `found` is a span of the source.
 
     There is none if another sentence shares the same words and says what the claim says.
@@ -159,11 +159,11 @@ def _find(compared: Comparison) -> Exchange | None:
         return None
     best, *alike = compared.list_sentences_like_best()
     claim = _Words(compared.claim.facts, is_dutch=compared.source.language == DUTCH)
-    if exchange := _find_in(claim, compared.read_facts(best)):
-        if any(_find_in(claim, compared.read_facts(sentence)) is None for sentence in alike):
+    if exchange := _compare_with_text(claim, compared.read_facts(best)):
+        if any(_compare_with_text(claim, compared.read_facts(sentence)) is None for sentence in alike):
             return None
         return replace(exchange, found=compared.locate(best, exchange.found))
-    if exchange := _find_in(claim, compared.passage_facts):
+    if exchange := _compare_with_text(claim, compared.passage_facts):
         return replace(exchange, found=compared.locate_in_passage(exchange.found))
     return None
 
@@ -172,7 +172,8 @@ def _is_figure(part: str) -> bool:
     return part[0].isdigit() or fold(part).split()[0] in list_spelling_words()
 
 
-def _find_in(claim: _Words, facts: TextFacts) -> Exchange | None:
+def _compare_with_text(claim: _Words, facts: TextFacts) -> Exchange | None:
+    """Return the exchange in one text. Its span `found` is a span of this text."""
     sentence = _Words(facts, is_dutch=claim.is_dutch)
     if claim.is_unreadable or sentence.is_unreadable or claim.names_agent() != sentence.names_agent():
         return None

@@ -83,7 +83,7 @@ def _names(claim: Claim, item: _Item, items: Sequence[_Item]) -> bool:
 
 
 def _is_same_kind(one: _Item, other: _Item) -> bool:
-    """Return whether both numbers have the same unit, or one of them has none because the other one says it."""
+    """Return whether both numbers have the same unit, or only one number has a unit: `39 euros, 72 for two`."""
     return bool(one.unit or other.unit) and (one.unit == other.unit or not (one.unit and other.unit))
 
 
@@ -103,7 +103,7 @@ def _list_items(sentence: TextFacts) -> Iterator[_Item]:
             continue
         last = WordNumber(at + len(_DIGITS.findall(figure[0])) - 1)
         unit, unit_words = _read_unit(sentence, offset, last)
-        before, after = _list_content(sentence, first, at), _list_content(sentence, last + 1 + unit_words, end)
+        before, after = sentence.list_content(first, at), sentence.list_content(last + 1 + unit_words, end)
         if len(before) + len(after) <= MAX_ITEM_WORDS:
             yield _Item(values, find_figure_and_sign(sentence.text, offset), unit, before, after)
 
@@ -116,7 +116,3 @@ def _read_unit(sentence: TextFacts, offset: Offset, last: WordNumber) -> tuple[s
         return figure[1], 0
     has_unit = last + 1 < len(sentence.folded) and sentence.content[last + 1]
     return (sentence.folded[last + 1], 1) if has_unit else ("", 0)
-
-
-def _list_content(sentence: TextFacts, first: int, end: int) -> list[str]:
-    return [sentence.folded[at] for at in range(first, end) if sentence.content[at]]

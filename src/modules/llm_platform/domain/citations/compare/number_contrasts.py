@@ -172,13 +172,8 @@ def _split_numbered_clauses(sentence: TextFacts) -> Sequence[_NumberedClause]:
                 values,
                 find_figure_and_sign(sentence.text, offset),
                 unit=sentence.folded[at + 1] if at + 1 < end else "",
-                before=_list_content(sentence, first, at),
-                after=_list_content(sentence, at + 2, end),
+                before=sentence.list_content(first, at),
+                after=sentence.list_content(at + 2, end),
             )
         )
     return clauses
-
-
-def _list_content(sentence: TextFacts, first: int, end: int) -> list[str]:
-    """Return the content words from one position up to another."""
-    return [sentence.folded[at] for at in range(first, end) if sentence.content[at]]

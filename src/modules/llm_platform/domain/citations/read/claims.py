@@ -154,6 +154,10 @@ class TextFacts:
         """Return the index in `folded` of the word at this offset of the text."""
         return WordNumber(len(_fold_words(self.text[:offset])))
 
+    def list_content(self, first: int, end: int) -> list[str]:
+        """Return the content words of `folded` from one index up to another."""
+        return [self.folded[at] for at in range(first, end) if self.content[at]]
+
     @cached_property
     def words(self) -> list[str]:
         """The words as written, in the order of `folded`."""
