@@ -9,7 +9,7 @@ from modules.llm_platform.domain.citations.compare.alignment import prepare_sour
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.contrasts import find_contrast
 from modules.llm_platform.domain.citations.compare.denials import find_denial
-from modules.llm_platform.domain.citations.compare.facts import find_mismatch
+from modules.llm_platform.domain.citations.compare.facts import find_mismatch, is_partial_at_best
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
 from modules.llm_platform.domain.citations.compare.name_mismatches import find_name_mismatch
 from modules.llm_platform.domain.citations.compare.number_mismatches import (
@@ -74,3 +74,35 @@ def test_the_same_month_in_another_language_is_no_other_name() -> None:
     assert find_name_mismatch(compared) is None
     other = compare("The fort closed in March 1923.", "Das Fort wurde geschlossen, closed in Linz 1923.")
     assert find_name_mismatch(other) is not None
+
+
+PRICES = "Adults pay £12, children £5 and pensioners £8."
+
+
+@for_each(
+    ("claim", "text"),
+    [
+        ("Seniors pay £8.", PRICES),
+        ("Guests keep their shoes on.", "Visitors keep their shoes on."),
+        ("Pupils stay with Mrs Tanaka.", "Children stay with Mrs Tanaka."),
+    ],
+)
+def test_a_capital_at_the_beginning_of_a_sentence_makes_no_name(claim: str, text: str) -> None:
+    """The words may mean the same or not, so the claim is partial at best."""
+    compared = compare(claim, text)
+    assert find_name_mismatch(compared) is None
+    assert is_partial_at_best(compared)
+
+
+@for_each(
+    ("claim", "text", "found"),
+    [
+        ("Fatima rings the bank before lunch.", "Chiara rings the bank. Ask Chiara about it.", "Chiara"),
+        ("Leon Strauss was the chief engineer.", "Joseph Strauss was the chief engineer.", "Joseph"),
+    ],
+)
+def test_a_name_at_the_beginning_of_a_sentence_is_compared(claim: str, text: str, found: str) -> None:
+    """The source has it with a capital elsewhere, or a name follows."""
+    mismatch = find_name_mismatch(compare(claim, text))
+    assert mismatch is not None
+    assert text[slice(*mismatch.found)] == found

@@ -113,6 +113,15 @@ class SourceText:
                 found |= sentences
         return found
 
+    def capitalizes_inside(self, word: str) -> bool:
+        """Return whether the source has the word, written like this, after the first word of a sentence."""
+        having = (self.read_facts(span) for span in self.spans if word in self.text[slice(*span)])
+        return any(
+            written == word and position not in facts.sentence_starts
+            for facts in having
+            for position, written in enumerate(facts.words)
+        )
+
     @cached_property
     def normalized(self) -> str:
         """The normalized words of all sentences, with a bar between sentences.

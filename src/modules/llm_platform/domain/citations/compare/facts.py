@@ -9,7 +9,7 @@ from modules.llm_platform.domain.citations.compare.contrasts import find_contras
 from modules.llm_platform.domain.citations.compare.denials import find_denial
 from modules.llm_platform.domain.citations.compare.exchanged_words import find_exchange, may_exchange
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
-from modules.llm_platform.domain.citations.compare.name_mismatches import find_name_mismatch
+from modules.llm_platform.domain.citations.compare.name_mismatches import begins_with_other_word, find_name_mismatch
 from modules.llm_platform.domain.citations.compare.number_mismatches import (
     count_missing_numbers,
     find_date_mismatch,
@@ -35,8 +35,8 @@ def find_mismatch(compared: Comparison) -> Mismatch | None:
 
 
 def is_partial_at_best(compared: Comparison) -> bool:
-    """Return whether the source lacks a number of the claim, or attributes what the claim says to another subject."""
-    if count_missing_numbers(compared) or may_exchange(compared):
+    """Return whether the source lacks a number of the claim, or says the same of another subject, or may do so."""
+    if count_missing_numbers(compared) or may_exchange(compared) or begins_with_other_word(compared):
         return True
     best = compared.list_sentences_like_best()
     return all(is_act_of_another(compared.claim, compared.read_facts(sentence)) for sentence in best)

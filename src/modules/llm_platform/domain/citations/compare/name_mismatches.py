@@ -3,6 +3,8 @@
 "The bridge of Keller" is refuted by "the bridge of Strabag", and `wait_time` by `lock_time` where the source says the same.
 """
 
+from collections.abc import Iterator
+
 from modules.llm_platform.domain.citations.compare.bindings import (
     find_program_name,
     is_of_another_entry,
@@ -14,7 +16,7 @@ from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import IDENTIFIER
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.numbers import load_date_words
-from modules.llm_platform.domain.text.positions import ClaimWordNumber, WordNumber
+from modules.llm_platform.domain.text.positions import ClaimWordNumber, SentenceNumber, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
@@ -57,14 +59,47 @@ def _find_other_identifier(compared: Comparison, position: ClaimWordNumber) -> S
 
 def _find_other_name(compared: Comparison, position: ClaimWordNumber) -> Span | None:
     """Return the span of another name that the source has beside the same word: "of Keller", "of Strabag"."""
+    for sentence, name in _list_other_words(compared, position):
+        facts = compared.read_facts(sentence)
+        if position or not _may_be_common_words(compared, facts, name):
+            return compared.locate(sentence, find_word(facts.text, name))
+    return None
+
+
+def begins_with_other_word(compared: Comparison) -> bool:
+    """Return whether the source has another first word, where a capital does not tell whether it is a name.
+
+    "Adults pay £12" may or may not be about the same people as "Seniors pay £12".
+    """
+    first = ClaimWordNumber(0)
+    word = compared.claim.words[first]
+    if not (word.is_content and word.written[0].isupper() and not word.is_identifier):
+        return False
+    return any(
+        _may_be_common_words(compared, compared.read_facts(sentence), name)
+        for sentence, name in _list_other_words(compared, first)
+    )
+
+
+def _list_other_words(compared: Comparison, position: ClaimWordNumber) -> Iterator[tuple[SentenceNumber, WordNumber]]:
+    """Yield the words with a capital that sentences about the same have in place of the claim's word."""
     word, sentences = compared.claim.words[position], compared.passage.sentences
     if compared.source.knows(word.key, word.written):
         sentences = tuple(compared.find_sentences_lacking(position))
     for sentence in sentences:
-        facts = compared.read_facts(sentence)
-        if (name := find_replacing_name(compared.claim, position, facts)) is not None:
-            return compared.locate(sentence, find_word(facts.text, name))
-    return None
+        name = find_replacing_name(compared.claim, position, compared.read_facts(sentence))
+        if name is not None:
+            yield sentence, name
+
+
+def _may_be_common_words(compared: Comparison, facts: TextFacts, position: WordNumber) -> bool:
+    """Return whether the first word of the claim, and another in the source, have a capital only because they begin a sentence.
+
+    They are names if a name follows ("Leon Strauss", "Joseph Strauss"), or if the source has its word elsewhere with a capital.
+    """
+    follows_name = any(word.is_name for word in compared.claim.words[1:2])
+    is_first = position in facts.sentence_starts
+    return is_first and not follows_name and not compared.source.capitalizes_inside(facts.words[position])
 
 
 def count_missing_names(compared: Comparison) -> int:
