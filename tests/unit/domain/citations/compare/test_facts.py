@@ -83,6 +83,8 @@ PRICES = "Adults pay £12, children £5 and pensioners £8."
     ("claim", "text"),
     [
         ("Seniors pay £8.", PRICES),
+        ("Seniors pay £8.", f"## Prices for Adults and Pensioners\n\n{PRICES}"),
+        ("Seniors pay £8.", f"{PRICES} Tickets are at the door (Adults have the left one)."),
         ("Guests keep their shoes on.", "Visitors keep their shoes on."),
         ("Pupils stay with Mrs Tanaka.", "Children stay with Mrs Tanaka."),
     ],

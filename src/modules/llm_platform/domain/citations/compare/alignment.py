@@ -21,7 +21,7 @@ from modules.llm_platform.domain.row_claims.source_tables import SourceTable, re
 from modules.llm_platform.domain.text.language import detect_language, load_stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.numbers import list_spelling_words, load_other_writings
-from modules.llm_platform.domain.text.positions import SentenceNumber
+from modules.llm_platform.domain.text.positions import Offset, SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span, iterate_sentences
 from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, load_related_words
 from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, split_word_parts
@@ -114,13 +114,16 @@ class SourceText:
         return found
 
     def capitalizes_inside(self, word: str) -> bool:
-        """Return whether the source has the word, written like this, after the first word of a sentence."""
-        having = (self.read_facts(span) for span in self.spans if word in self.text[slice(*span)])
-        return any(
-            written == word and position not in facts.sentence_starts
-            for facts in having
-            for position, written in enumerate(facts.words)
-        )
+        """Return whether the source has the word, written like this, inside a sentence. Headings and brackets do not count."""
+        found = re.compile(rf"(?<![\w(\[]){re.escape(word)}(?!\w)")
+        for start, end in self.spans:
+            text = self.text[start:end]
+            if word not in text or text.lstrip().startswith("#"):
+                continue
+            facts = self.read_facts((start, end))
+            if any(facts.find_position(Offset(at.start())) not in facts.sentence_starts for at in found.finditer(text)):
+                return True
+        return False
 
     @cached_property
     def normalized(self) -> str:
