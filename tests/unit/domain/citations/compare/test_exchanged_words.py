@@ -82,6 +82,50 @@ def test_the_order_within_a_clause_contradicts_nothing(text: str, sentence: str,
 
 
 @for_each(
+    ("text", "sentence", "claimed", "found", "language"),
+    [
+        ("The week has 36 hours instead of 38, at the same pay.", "The week has 38 hours instead of 36.", "38", "36", "en"),
+        ("Dogs may stay outdoors but not in the barn.", "Dogs may stay in the barn but not outdoors.", "barn", "outdoors", "en"),
+        ("Boys gained more weight than girls.", "Girls gained more weight than boys.", "Girls", "Boys", "en"),
+        ("Der Kurs in Bonn kostet jetzt 40 statt 60 Euro.", "Der Kurs in Bonn kostet jetzt 60 statt 40 Euro.", "60", "40", "de"),
+    ],
+)  # fmt: skip
+def test_an_exchange_around_a_word_that_points_one_way_is_contradicted(
+    text: str, sentence: str, claimed: str, found: str, language: str
+) -> None:
+    """ "Instead", "than" and "but not" say something else if the parts around them change places."""
+    assert_contradicted(sentence, text, language, claimed=claimed, found=found)
+
+
+@for_each(
+    ("text", "sentence"),
+    [
+        ("The flat in Oak Street is small but cheap.", "The flat in Oak Street is cheap but small."),
+        ("Small but cheap rooms have no bath.", "Cheap but small rooms have no bath."),
+        ("The hotel is not cheap but clean.", "The hotel is clean but not cheap."),
+        ("Not only nurses but also doctors joined the strike.", "Not only doctors but also nurses joined the strike."),
+        ("The law allows bicycles but not scooters.", "The law bans scooters but not bicycles."),
+        (
+            "On Monday more than 50 flights were cancelled in Texas.",
+            "In Texas more than 50 flights were cancelled on Monday.",
+        ),
+        (
+            "Online more than 8,000 people watched it on Saturday.",
+            "On Saturday more than 8,000 people watched it online.",
+        ),
+        ("In May, the shop opened without permission in Lyon.", "In Lyon, the shop opened without permission in May."),
+        (
+            "The tower was painted before the clock was repaired.",
+            "Before the clock was repaired, the tower was painted.",
+        ),
+        ("Fly-tipping fell to 1,866 cases from 2,240.", "Fly-tipping fell from 2,240 cases to 1,866."),
+    ],
+)
+def test_parts_that_keep_their_word_contradict_nothing(text: str, sentence: str) -> None:
+    assert cite(sentence, text).finding != "contradicts"
+
+
+@for_each(
     ("text", "sentence"),
     [
         ("Google bought YouTube in October 2006.", "YouTube bought Google in October 2006."),

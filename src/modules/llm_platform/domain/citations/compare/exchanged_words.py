@@ -24,6 +24,7 @@ from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
 from modules.llm_platform.domain.citations.read.claims import TextFacts
 from modules.llm_platform.domain.dtos.citation_dtos import DifferenceKind
 from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import list_spelling_words
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import stem
@@ -40,7 +41,7 @@ MIN_SIMILARITY_OF_UNEQUAL: Final = 0.97
 DUTCH: Final = "nl"
 # In other languages, endings may say who did something.
 ORDERED_LANGUAGES: Final = frozenset({"en", "de", "fr", "es", "it", "pt", DUTCH})
-BREAKS: Final = re.compile(r"[,;:.!?—–/&()|•·\n]| - ")
+BREAKS: Final = re.compile(r"[,:.](?!\d)|[;!?—–/&()|•·\n]| - ")  # not the sign in 8,000, 4.45 and 12:30
 
 WordIndex = int  # in `TextFacts.folded`
 Part = tuple[WordIndex, WordIndex]  # the first and the last word
@@ -58,13 +59,13 @@ class ExchangedKeys(NamedTuple):
 class Exchange:
     """Two parts in the order of the claim, and the part of the source that stands in the place of the first one.
 
-    `is_between_clauses` says that a mark or a conjunction separates the parts.
+    `changes_meaning` says that the parts are in different clauses, or that a word such as "instead" is between them.
     """
 
     first: Span
     second: Span
     found: Span
-    is_between_clauses: bool
+    changes_meaning: bool
 
 
 class _Words:
@@ -122,18 +123,53 @@ class _Words:
         is_marked = BREAKS.search(self.text, self.spans[before][1], self.spans[after][0]) is not None
         return is_marked or not self._conjunctions.isdisjoint(self.folded[before + 1 : after])
 
+    def are_apart(self, first: Sequence[str], second: Sequence[str]) -> bool:
+        """Return whether a comma, another mark or a conjunction separates two parts.
+
+        The mark after a time or place at the beginning does not count: "In May, the shop opened in Lyon".
+        """
+        start, before, after = self.unique[first[0]], self.unique[first[-1]], self.unique[second[0]]
+        is_fronted = start > 0 and load_words("connectives", "link_words").issuperset(self.folded[:start])
+        return self.has_break(before + (is_fronted and before + 1 < after), after)
+
+    def is_not_only(self) -> bool:
+        """Return whether the text says "not only … but also", where the order of the parts says nothing."""
+        words = set(self.folded)
+        return bool(words & load_words("connectives", "not_only") and words & load_words("connectives", "but_also"))
+
+    def find_one_way_word(self, first: Sequence[str], second: Sequence[str]) -> str:
+        """Return the word right before the second part that says something else if both parts change places; empty without one.
+
+        Only articles and prepositions may follow it: in "On Monday more than 50 flights were cancelled in Texas", the day and
+        the place are not compared. "Small but cheap" is also "cheap but small", so "but" needs a negation after it.
+        """
+        between = self.folded[self.unique[first[-1]] + 1 : self.unique[second[0]]]
+        while between and between[-1] in load_words("connectives", "link_words"):
+            between.pop()
+        *_, before, word = ["", "", *between]
+        if before in load_words("connectives", "adversatives") and count_negators([word]):
+            return f"{before} {word}"
+        is_two_way = count_negators(self.folded) or not load_words("connectives", "two_way").isdisjoint(self.folded)
+        one_way = load_words("connectives", "one_way") - ({"als"} if self.is_dutch else set())  # Dutch "als" is "as"
+        return word if word in one_way and not is_two_way else ""
+
+    def list_comparing_words(self) -> list[str]:
+        comparing = load_words("connectives", "comparing")
+        return sorted(word for word in self.folded if word in comparing)
+
     def names_agent(self) -> bool:
         """Return whether the text has a preposition such as "by", with which a sentence may be in the passive voice."""
         return not load_words("connectives", "agent_prepositions").isdisjoint(self.folded)
 
 
 def find_exchange(compared: Comparison) -> Mismatch | None:
-    """Return the exchange of two parts that are in different clauses; None if there is none.
+    """Return an exchange of two parts that changes the meaning; None if there is none.
 
-    Within a clause, the order often says nothing: "Ann met Ben" and "Ben met Ann".
+    Within a clause, the order often says nothing: "Ann met Ben" and "Ben met Ann". It does around a word such as "instead":
+    "38 hours instead of 36", "outdoors but not in the barn".
     """
     exchange = _locate_exchange(compared)
-    if exchange is None or not exchange.is_between_clauses:
+    if exchange is None or not exchange.changes_meaning:
         return None
     claim = compared.claim
     parts = [claim.text[start:end] for start, end in (exchange.first, exchange.second)]
@@ -177,6 +213,8 @@ def _compare_with_text(claim: _Words, facts: TextFacts) -> Exchange | None:
     sentence = _Words(facts, is_dutch=claim.is_dutch)
     if claim.is_unreadable or sentence.is_unreadable or claim.names_agent() != sentence.names_agent():
         return None
+    if claim.is_not_only() and sentence.is_not_only():
+        return None
     shared = [key for key in claim.unique if key in sentence.unique]
     if len(shared) < max(MIN_SHARED_WORDS, MIN_SHARED_SHARE * sum(key is not None for key in claim.keys)):
         return None
@@ -194,8 +232,8 @@ def _compare_with_text(claim: _Words, facts: TextFacts) -> Exchange | None:
     first, second = claim.get_span(mine[0]), claim.get_span(mine[1])
     if _is_figure(claim.text[slice(*first)]) is not _is_figure(claim.text[slice(*second)]):
         return None
-    is_between_clauses = _are_in_two_clauses(claim, sentence, found)
-    return Exchange(first, second, sentence.get_span(theirs[0]), is_between_clauses)
+    changes_meaning = _are_in_two_clauses(claim, sentence, found) or _are_around_one_way_word(claim, sentence, found)
+    return Exchange(first, second, sentence.get_span(theirs[0]), changes_meaning)
 
 
 def _find_both(words: _Words, first: Sequence[str], second: Sequence[str]) -> tuple[Part, Part] | None:
@@ -225,9 +263,22 @@ def _find_exchanged_keys(shared: Sequence[str], sentence: _Words) -> ExchangedKe
 
 def _are_in_two_clauses(claim: _Words, sentence: _Words, keys: ExchangedKeys) -> bool:
     """Return whether a mark or a conjunction is between the two parts, in both texts."""
-    return claim.has_break(claim.unique[keys.first[-1]], claim.unique[keys.second[0]]) and sentence.has_break(
-        sentence.unique[keys.second[-1]], sentence.unique[keys.first[0]]
-    )
+    return claim.are_apart(keys.first, keys.second) and sentence.are_apart(keys.second, keys.first)
+
+
+def _are_around_one_way_word(claim: _Words, sentence: _Words, keys: ExchangedKeys) -> bool:
+    """Return whether a word between the two parts says something else if they change places: "instead", "than", "but not".
+
+    The claim has no other content word than the sentence: an opposite word, as in "bans" for "allows", may change the meaning
+    back.
+    """
+    if (
+        not {None, *sentence.keys}.issuperset(claim.keys)
+        or claim.list_comparing_words() != sentence.list_comparing_words()
+    ):
+        return False
+    word = claim.find_one_way_word(keys.first, keys.second)
+    return word != "" and word == sentence.find_one_way_word(keys.second, keys.first)
 
 
 def _is_list_in_another_order(claim: _Words, sentence: _Words, keys: ExchangedKeys) -> bool:
