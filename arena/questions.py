@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -78,9 +79,10 @@ def in_turn(questions: Sequence[Question]) -> list[Question]:
 def score(question: Question, answer: str) -> Result:
     """Return what an answer is by its key. A refusal of a question that the pages answer is `declined`, whatever follows it.
 
-    For a question without an answer `right` is a refusal and everything else `wrong`.
+    For a question without an answer `right` is a refusal and everything else `wrong`. A text that begins with the facts refuses
+    nothing, even if its next sentence has the words of a refusal.
     """
-    is_refused = is_refusal(answer)
+    is_refused = is_refusal(answer) and not (question.facts and has_facts(question.facts, _take_beginning(answer)))
     if not question.facts:
         return "right" if is_refused else "wrong"
     if is_refused:
@@ -107,9 +109,22 @@ def _without(sentence: str, spelling: str) -> str:
 
 
 def is_refusal(answer: str) -> bool:
+    sentences = _split_beginning(answer)
+    return not sentences or any(map(_refuses, sentences))
+
+
+def _take_beginning(answer: str) -> str:
+    """Return what stands before the sentence that refuses."""
+    return " ".join(takewhile(lambda sentence: not _refuses(sentence), _split_beginning(answer)))
+
+
+def _split_beginning(answer: str) -> list[str]:
     sentences = [sentence for sentence in _SENTENCE.split(answer.strip()) if any(map(str.isalnum, sentence))]
-    first = sentences[:REFUSAL_SENTENCES]
-    return not sentences or any(_REFUSAL.search(each) and not _CONDITION.search(each) for each in first)
+    return sentences[:REFUSAL_SENTENCES]
+
+
+def _refuses(sentence: str) -> bool:
+    return _REFUSAL.search(sentence) is not None and not _CONDITION.search(sentence)
 
 
 def has_facts(facts: Iterable[Sequence[str]], text: str) -> bool:

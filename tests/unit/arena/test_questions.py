@@ -28,6 +28,7 @@ def question(
         (question(), "The sources do not say how long it takes.", "declined"),
         (question(), "", "declined"),
         (question(), "The sources do not answer this. Closest passages: it takes 7 days.", "declined"),
+        (question(), "It takes 7 days. The program says that no file was not found.", "right"),
         (question(), "If it is not specified, it takes 7 days.", "right"),
         (question((("18,400",), ("31,000",))), "18400 say some, 31,000 others.", "right"),
         (question((("18,400",), ("31,000",))), "There are 18,400.", "wrong"),
