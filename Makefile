@@ -1,7 +1,7 @@
 # Everything here works in a fresh clone with Python 3.11 or newer, make, and a package index that pip can reach.
 # pip's own settings (PIP_INDEX_URL, PIP_CERT, pip.conf) are used as they are.
 
-QUESTION := What are answers without a language model made of, and when is a cited sentence unsupported?
+QUESTION := What do answers without a language model consist of, and when is a cited sentence unsupported?
 VENV := .venv
 BIN := $(VENV)/bin
 # New lock or new metadata: install again. The stamp is the last thing written, so a broken installation is not mistaken for one.
