@@ -504,7 +504,8 @@ class Settings(BaseSettings):
     LLM_STAGES: Annotated[dict[types.LLMStage, str], NoDecode, BeforeValidator(types.parse_json)] = setting(
         {},
         "JSON object, report stage (plan, queries, rank, summarize, write, judge, output) to the provider or model that "
-        "is called first; the judge entry applies to all answers, and a model for rank or summarize is called even if it is slow",
+        "is called first; the judge entry applies to all answers, and a slow model is called for plan (deep answers), queries, "
+        "rank or summarize only if it is named",
         "you rank with a cheap model and write with a strong one",
         example='{"rank": "cheap-model", "write": "strong-model"}',
     )

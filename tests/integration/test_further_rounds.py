@@ -211,6 +211,9 @@ async def test_no_address_operator_or_control_character_of_a_page_reaches_a_quer
         assert len(query) <= 200
 
 
+SLOW = [{"name": "fake", "kind": "ollama", "model": "small"}]  # settings of the fake model
+
+
 async def with_model(line: str, **values: Any) -> tuple[ResearchResponse, World, FakeLLM]:
     world, llm = World(RIVER.model_copy(update={"snippet": "The Bubye River is found near Alba."})), FakeLLM([line])
     async with build_platform(
@@ -234,8 +237,17 @@ async def test_a_large_model_ends_the_rounds_and_a_local_one_does_not() -> None:
     """A small model too often reports that nothing is missing, so its word does not end the rounds."""
     large, _, _ = await with_model("Query: none")
     assert (large.metadata.rounds, large.metadata.stopped) == (0, "answered")
-    local, world, _ = await with_model("Query: none", LLM_KIND="ollama", LLM_MODEL="small")
+    local, world, asked_model = await with_model("Query: none", LLM_PROVIDERS=[{**SLOW[0], "kind": "vllm"}])
+    assert any("Find what is missing" in request.messages[0].content for request in asked_model.requests)
     assert local.metadata.rounds == 1
+    assert any(query.startswith("Alba") for query in world.queries)
+
+
+async def test_a_slow_model_only_writes_a_deep_answer() -> None:
+    """Rules plan its searches and its further round, and the support model is loaded for its text."""
+    answer, world, llm = await with_model("The Bubye River is near Alba [1].", LLM_PROVIDERS=SLOW)
+    assert len(llm.requests) == answer.metadata.llm_calls == 1
+    assert answer.metadata.rounds == 1
     assert any(query.startswith("Alba") for query in world.queries)
 
 

@@ -107,30 +107,60 @@ _SLOW = {"LLM_KIND": "ollama", "LLM_MODEL": "m"}
 
 
 @for_each(
-    "values, rated, report_tokens",
+    "values, by_model, section_tokens",
     [
-        (_SLOW, set(), 3000),
-        (_SLOW | {"REPORT_PAGES": 9}, set(), 3000),
-        (_SLOW | {"LLM_STAGES": {"rank": "m", "summarize": "m"}}, {"rank", "summarize"}, 3000),
-        ({"LLM_KIND": "vllm", "LLM_MODEL": "m"}, {"rank"}, None),
-        ({"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m"}, {"rank"}, None),
-        ({"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m", "REPORT_PAGES": 9}, {"rank", "summarize"}, None),
-        (_BOTH, {"rank"}, None),
-        (_BOTH | {"LLM_STAGES": {"write": "local"}}, {"rank"}, 3000),
+        (_SLOW, set(), 1500),
+        (_SLOW | {"REPORT_PAGES": 9}, set(), 1500),
+        (_SLOW | {"LLM_STAGES": {"rank": "m", "summarize": "m"}}, {"rank", "summarize"}, 1500),
+        (_SLOW | {"LLM_STAGES": {"queries": "m"}}, {"queries"}, 1500),
+        ({"LLM_KIND": "vllm", "LLM_MODEL": "m"}, {"queries", "rank"}, 0),
+        ({"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m"}, {"queries", "rank"}, 0),
+        (
+            {"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m", "REPORT_PAGES": 9},
+            {"queries", "rank", "summarize"},
+            0,
+        ),
+        (_BOTH, {"queries", "rank"}, 0),
+        (_BOTH | {"LLM_STAGES": {"write": "local"}}, {"queries", "rank"}, 1500),
     ],
 )
 def test_a_report_asks_a_model_for_what_decides(
-    values: dict[str, Any], rated: set[str], report_tokens: int | None
+    values: dict[str, Any], by_model: set[str], section_tokens: int
 ) -> None:
-    """A slow model rates nothing, and no model summarizes pages if the report is written from all of them. LLM_STAGES turns
-    both on.
+    """A slow model writes no queries, rates nothing, and writes in sections. No model summarizes pages if the report is written
+    from all of them. LLM_STAGES turns the stages on.
     """
     settings = _settings(**values)
     names = [connection.name for connection in llms.list_connections(settings)]
     models = _models(settings, {name: FakeLLM(name=name) for name in names})
     stages = set(models.build_stage_llms())
-    assert stages == set(llms.STAGES) - {"rank", "summarize"} | rated
-    assert models.report_sources_tokens() == report_tokens
+    assert stages == set(llms.STAGES) - {"queries", "rank", "summarize"} | by_model
+    assert models.section_tokens() == section_tokens
+
+
+_LOCAL_FIRST = {"LLM_PROVIDERS": list(reversed(_BOTH["LLM_PROVIDERS"]))}
+
+
+@for_each(
+    "values, asked",
+    [
+        (_SLOW, None),
+        (_SLOW | {"LLM_STAGES": {"plan": "m"}}, "ollama"),
+        ({"LLM_KIND": "vllm", "LLM_MODEL": "m"}, "vllm"),
+        (_LOCAL_FIRST, None),
+        (_LOCAL_FIRST | {"LLM_STAGES": {"plan": "cloud"}}, "cloud"),
+        (_BOTH, "cloud"),
+        (_BOTH | {"LLM_STAGES": {"plan": "local"}}, "local"),
+    ],
+)
+async def test_a_slow_model_plans_the_searches_only_if_it_is_named(values: dict[str, Any], asked: str | None) -> None:
+    """Rules plan the searches of its deep runs."""
+    settings = _settings(**values)
+    adapters = {one.name: FakeLLM(name=one.name) for one in llms.list_connections(settings)}
+    planner = _models(settings, adapters).plan_llm()
+    if planner is not None:
+        await planner.generate(QUESTION)
+    assert [name for name, adapter in adapters.items() if adapter.requests] == [asked] * (asked is not None)
 
 
 class _SlowModel:

@@ -1,7 +1,7 @@
 """Build what answers questions: for all configured models, for a chosen model, and for the files of a request."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from hashlib import sha256
 
@@ -85,13 +85,12 @@ class AnswerTools:
 
 def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool = True) -> ResearchPipelines:
     """Return the pipelines of runs that call these models. If not `is_stored`, they put nothing into caches and stores."""
-    planner = SingleFlightLLM(models.llm) if models.llm else None  # Equal plans at the same time are one call.
     price = models.build_price()
     reporter = Reporter(_build_report_tools(tools, models, is_stored=is_stored))
     follow_ups = FollowUps(
         tools.shared.cache("turns", StoredTurns),
         tools.jobs,
-        llm=planner,
+        llm=_share_calls(models.llm),
         price=price,
         timeout_s=compute_follow_up_timeout_s(models.settings),
     )
@@ -101,19 +100,22 @@ def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool
         output = StructuredOutput(
             llm, context_tokens=models.context_tokens, price=price, support_model=tools.support_model
         )
-    quick = QuickResearch(_build_quick_tools(tools, models, planner, models.settings.CACHE_TTL_S if is_stored else 0.0))
+    quick = QuickResearch(_build_quick_tools(tools, models, models.settings.CACHE_TTL_S if is_stored else 0.0))
     return ResearchPipelines(quick, tools.resources.closing(reporter), follow_ups, output)
 
 
-def _build_quick_tools(
-    tools: AnswerTools, models: LanguageModels, planner: ILLMProvider | None, cache_ttl_s: float
-) -> QuickTools:
+def _share_calls(llm: ILLMProvider | None) -> ILLMProvider | None:
+    """Return a provider for which equal calls at the same time are one call."""
+    return SingleFlightLLM(llm) if llm else None
+
+
+def _build_quick_tools(tools: AnswerTools, models: LanguageModels, cache_ttl_s: float) -> QuickTools:
     return QuickTools(
         search=tools.search,
         writer=tools.build_synthesizer(models, cache_ttl_s),
         fallback=tools.fallback,
         planner=SearchPlanner(
-            planner,
+            _share_calls(models.plan_llm()),
             plans=tools.shared.cache("plans", ResearchPlan),
             round_answers=tools.shared.cache("rounds", RoundAnswer),
             ttl_s=cache_ttl_s,
@@ -129,14 +131,14 @@ def _build_quick_tools(
 
 def _build_report_tools(tools: AnswerTools, models: LanguageModels, *, is_stored: bool) -> ReportTools:
     settings = models.settings
-    options = build_report_options(settings)
+    options = replace(build_report_options(settings), section_tokens=models.section_tokens())
     is_judged = choose_judged_answers(settings, models.adapters) != "off"
     return ReportTools(
         search=tools.report_search,
         pages=tools.report_pages,
         store=tools.store if is_stored else NoResearchStore(),
         llms=models.build_stage_llms(),
-        writer=partial(tools.build_writer, report_sources_tokens=models.report_sources_tokens()),
+        writer=_build_report_writer(tools, options.section_tokens),
         fallback=tools.fallback,
         judge=partial(tools.build_judge, context_tokens=models.context_tokens) if is_judged else None,
         support_model=tools.support_model,
@@ -148,6 +150,13 @@ def _build_report_tools(tools: AnswerTools, models: LanguageModels, *, is_stored
         # Servers share a lock only if they share a store, or else they could not read each other's reports.
         lock=tools.shared.lock("report", options.timeout_s) if settings.DATABASE_URL else NO_KEY_LOCK,
     )
+
+
+def _build_report_writer(tools: AnswerTools, section_tokens: int) -> Callable[[ILLMProvider | None, int], ISynthesizer]:
+    """Return the function that builds the writer of reports, or of one section of them."""
+    if not section_tokens:
+        return tools.build_writer
+    return partial(tools.build_writer, sources_tokens=section_tokens, asks_in_doubt=False)
 
 
 def build_variants(tools: AnswerTools, models: LanguageModels, usual: ResearchPipelines) -> ResearchVariants:

@@ -34,7 +34,8 @@ class BuildWriter(Protocol):
         llm: ILLMProvider | None,
         context_tokens: int | ContextTokens,
         sources_tokens: int = ...,
-        report_sources_tokens: int | None = ...,
+        *,
+        asks_in_doubt: bool = ...,
     ) -> ISynthesizer: ...
 
 
@@ -60,7 +61,8 @@ def build_writer(
     llm: ILLMProvider | None,
     context_tokens: int | ContextTokens,
     sources_tokens: int = SOURCES_BUDGET_TOKENS,
-    report_sources_tokens: int | None = None,
+    *,
+    asks_in_doubt: bool = True,
 ) -> ISynthesizer:
     """Return the synthesizer of a model, or the extractive one without a model."""
     if llm is None:
@@ -71,8 +73,8 @@ def build_writer(
         llm,
         context_tokens=context_tokens,
         sources_tokens=sources_tokens,
-        report_sources_tokens=report_sources_tokens,
         passages=passages,
+        asks_in_doubt=asks_in_doubt,
     )
 
 

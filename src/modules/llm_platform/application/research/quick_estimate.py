@@ -36,9 +36,9 @@ def _cost_nothing(prompt_tokens: int, completion_tokens: int) -> float:
 
 
 def _list_calls(tools: QuickTools, request: ResearchRequest, context_tokens: int, rounds: int) -> Iterator[Calls]:
-    if request.depth == "deep":
+    if tools.planner.llm is not None and request.depth == "deep":
         yield 1, QUERIES_TOKENS
-    yield rounds, (MAX_PROMPT_TOKENS, MAX_ANSWER_TOKENS)
+        yield rounds, (MAX_PROMPT_TOKENS, MAX_ANSWER_TOKENS)
     max_tokens = tools.options.max_tokens
     yield 1, (context_tokens - max_tokens, max_tokens)
     if tools.judge is not None:

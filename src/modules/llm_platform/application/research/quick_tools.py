@@ -52,7 +52,7 @@ class QuickTools:
     """The parts that every shallow and deep run uses.
 
     - `writer` writes the answer. If it fails, `fallback` writes it.
-    - `planner` plans the searches of all rounds. If it has a language model, `writer` has one too.
+    - `planner` plans the searches of all rounds. It may have no language model although `writer` has one.
     - `pages` reads pages. Without it, answers cite the excerpts of the search engines.
     - `judge` verifies citations. Without it, only words are compared.
     - `support_model` decides what the word comparison leaves in doubt. It is loaded only if a language model writes.
@@ -73,8 +73,8 @@ class QuickTools:
 
     @property
     def has_llm(self) -> bool:
-        """True if a language model plans and writes."""
-        return self.planner.llm is not None
+        """True if a language model writes."""
+        return self.writer is not self.fallback
 
     def begin_loading(self) -> None:
         """Begin to load, in the background, what the stages after the search use."""

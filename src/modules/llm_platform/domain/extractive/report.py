@@ -22,6 +22,8 @@ from modules.llm_platform.domain.extractive.report_passages import (
 from modules.llm_platform.domain.extractive.selection import Quote
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 from modules.llm_platform.domain.extractive.voices import Side
+from modules.llm_platform.domain.markdown.markers import NO_MARKERS
+from modules.llm_platform.domain.markdown.outline import heading_title
 from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.text.tokens import count_tokens
@@ -132,15 +134,14 @@ def _render_report(
     blocks = [messages.quotes_only, *_take_fitting(_render_passages(opening), round(max_tokens * OPENING_SHARE))]
     missing = [title for title, found in sections if found is None]
     answered = [(title, found) for title, found in sections if found]
-    closing = _render_not_found(missing, messages)
+    closing = render_not_found(missing, messages)
     left = max_tokens - count_tokens("\n".join((*blocks, closing)))
     for number, (title, found) in enumerate(answered):
         share = max(MIN_SECTION_TOKENS, left // (len(answered) - number))
         quoted = _take_fitting(_render_passages(found), share)
         if found.conflict:
             quoted += [f"### {messages.disagreements}", render_conflict(found.conflict, messages)]
-        heading = title.lstrip("# ").rstrip("# ") or "…"
-        section = [f"## {heading}", *(quoted or [messages.quoted_above])]
+        section = [render_section_heading(title), *(quoted or [messages.quoted_above])]
         left -= sum(map(count_tokens, section))
         blocks += section
     return "\n\n".join([*blocks, closing] if closing else blocks)
@@ -167,7 +168,14 @@ def _take_fitting(blocks: Sequence[str], max_tokens: int) -> list[str]:
     return fitting
 
 
-def _render_not_found(missing: Sequence[str], messages: Messages) -> str:
+def render_section_heading(question: str) -> str:
+    """Return the heading of a section. Brackets are replaced, because a number in them would cite a source."""
+    title = heading_title(one_line(question)).translate(NO_MARKERS)
+    return f"## {title or '…'}"
+
+
+def render_not_found(missing: Sequence[str], messages: Messages) -> str:
+    """Return the section that lists the unanswered questions; empty if there are none."""
     if not missing:
         return ""
     unanswered = [title if is_question(title) else f"{title}?" for title in missing]

@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
@@ -20,6 +21,7 @@ MARKER = lazy_pattern(
 )
 _PIECE = re.compile(rf"(\d+)|[{_DASH}]")
 _RENDERED = re.compile(r"\[(\d{1,9})\]")
+NO_MARKERS: Final = str.maketrans("[]", "()")  # for text whose numbers in brackets are no markers
 
 
 def parse_numbers(listed: str, known: Sequence[int]) -> list[int] | None:

@@ -28,8 +28,8 @@ class SynthesisRequest:
     - `evidence` are the rows of the ledger whose answer takes sentences of several sources, quoted from `sources`.
     - `is_streamed` is False if nobody reads the text before its end, so that it may come in larger parts.
 
-    With `questions` the text is a report: an introduction, one `##` section for each of them, where the sources disagree, and
-    what could not be found. Only a writer with `writes_reports` gets them.
+    With `questions` the text is a report: an introduction, one `##` section for each of them that has an answer, and what could
+    not be found. Only a writer with `writes_reports` gets them.
     """
 
     question: str

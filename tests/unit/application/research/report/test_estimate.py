@@ -22,10 +22,18 @@ GIVEN = [f"https://given{number}.example/" for number in range(7)]
     "fields", [{}, {"rounds": 4}, {"rounds": 0}, {"urls": GIVEN}, {"sources": ["web", "documents"]}]
 )
 @pytest.mark.parametrize("has_model", [True, False])
-async def test_a_report_takes_at_most_what_the_plan_says(fields: dict[str, object], has_model: bool) -> None:
+@pytest.mark.parametrize("section_tokens", [0, 1500])
+async def test_a_report_takes_at_most_what_the_plan_says(
+    fields: dict[str, object], has_model: bool, section_tokens: int
+) -> None:
     """The bound covers searches, pages, calls, tokens and dollars. `fields` are those of the request."""
     model = ReportModel(text=REWORDED) if has_model else None
-    world = World(Web(some_pages(12)), model, price=lambda prompt, completion: (prompt + 4 * completion) / 1e6)
+    world = World(
+        Web(some_pages(12)),
+        model,
+        price=lambda prompt, completion: (prompt + 4 * completion) / 1e6,
+        options=ReportOptions(section_tokens=section_tokens),
+    )
     estimate, questions = await estimated(world, **fields)
     answer = answer_of(await world.events(plan=questions, **fields))
     taken, at_most = answer.metadata, estimate.at_most
@@ -44,6 +52,15 @@ async def test_one_more_question_is_told() -> None:
     assert (estimate.per_question.searches, estimate.per_question.pages) == (2, 0)
     assert estimate.per_question.llm_calls == 3  # its queries, and the ranking of what each search found
     assert estimate.max_seconds == 600
+
+
+async def test_sections_cost_calls_and_few_tokens() -> None:
+    """A prompt of a section has its own passages, and not all pages."""
+    whole, _ = await estimated(World(Web(some_pages()), ReportModel(), stages=("write",)))
+    world = World(Web(some_pages()), ReportModel(), stages=("write",), options=ReportOptions(section_tokens=1500))
+    sections, questions = await estimated(world)
+    assert (whole.at_most.llm_calls, sections.at_most.llm_calls) == (1, 1 + len(questions))
+    assert sections.at_most.tokens < whole.at_most.tokens
 
 
 async def test_a_price_that_is_not_known_is_not_guessed() -> None:

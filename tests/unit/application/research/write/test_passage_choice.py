@@ -23,6 +23,7 @@ from modules.llm_platform.domain.llm.context_budget import SMALL_BUDGET_TOKENS, 
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.testing.llm import FakeLLM
 
@@ -148,6 +149,18 @@ async def test_a_text_is_doubtful_if_no_sentence_seems_to_answer(
     request = SynthesisRequest(QUESTION, SOURCES, language, instructions=wishes, is_streamed=True)
     parts = [part async for part in writer.stream(request)]
     assert [part.is_doubtful for part in parts if not isinstance(part, SynthesisReset)] == [is_doubtful] * len(parts)
+
+
+@for_each("is_answered", [True, False])
+async def test_a_writer_of_sections_does_not_ask_in_doubt(is_answered: bool) -> None:
+    """The text says that the sources do not answer, and the model is not called."""
+    model = FakeSupportModel(answers=lambda _, text: 5.0 if is_answered else LEAST_LOG_ODDS - 1)
+    llm = FakeLLM(["Forty minutes [2]."])
+    writer = LLMSynthesizer(llm, sources_tokens=SMALL_BUDGET_TOKENS, passages=chooser(model=model), asks_in_doubt=False)
+    written = await writer.synthesize(SynthesisRequest(QUESTION, SOURCES, "en"))
+    assert len(llm.requests) == is_answered
+    assert (written.answered, written.is_doubtful) == (is_answered, not is_answered)
+    assert is_answered or written.text == get_messages("en").not_answered
 
 
 MEMBERS = "| Name | Age | Fee |\n|---|---|---|\n" + "".join(

@@ -9,7 +9,7 @@ from modules.llm_platform.application.research.find import round_queries
 from modules.llm_platform.application.research.find.rounds import NO_ROUNDS, REPORT
 from modules.llm_platform.application.research.report.queries import choose_query_languages, select_source_kinds
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_MAX_TOKENS
-from modules.llm_platform.application.research.report.run import ReportTools
+from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
 from modules.llm_platform.application.research.report.summarize import SUMMARY_MAX_TOKENS
 from modules.llm_platform.domain.dtos.report_dtos import (
     FINAL_PAGES,
@@ -23,6 +23,7 @@ from modules.llm_platform.domain.dtos.report_dtos import (
 QUERIES_TOKENS = (500, 1024)
 RANK_TOKENS = (BATCH * 300 + 600, RANK_MAX_TOKENS)
 JUDGE_TOKENS = judge.ANSWER_TOKENS + judge.MAX_CLAIMS * judge.ANSWER_TOKENS_PER_CLAIM
+SECTION_FRAME_TOKENS = 1000  # of the prompt of a section, without its sources: rules, question, titles and addresses
 Calls = tuple[int, tuple[int, int]]  # how many, and the tokens of the prompt and of the longest answer of one
 
 
@@ -67,11 +68,20 @@ def _estimate_amounts(tools: ReportTools, request: PlanRequest, language: str, q
         ("queries", rounds, (round_queries.MAX_PROMPT_TOKENS, round_queries.MAX_ANSWER_TOKENS)),
         ("summarize", pages, (context - min(SUMMARY_MAX_TOKENS, context // 2), SUMMARY_MAX_TOKENS)),
         ("rank", math.ceil(first_pages / BATCH) if is_ranked_by_summary else 0, RANK_TOKENS),
-        ("write", 1, (context - options.max_tokens, options.max_tokens)),
+        ("write", *_estimate_writing(options, questions)),
         ("judge", 1 if tools.judge else 0, (max(0, context - JUDGE_TOKENS), JUDGE_TOKENS)),
     )
     made = ((count, tokens) for stage, count, tokens in calls if stage in tools.llms)
     return add_up_calls(made, tools.price).model_copy(update={"searches": all_searches, "pages": pages})
+
+
+def _estimate_writing(options: ReportOptions, questions: int) -> Calls:
+    """Return the calls that write the report: one, or one for the introduction and each section."""
+    if not options.section_tokens:
+        return 1, (options.context_tokens - options.max_tokens, options.max_tokens)
+    calls = 1 + questions
+    prompt_tokens = min(options.section_tokens + SECTION_FRAME_TOKENS, options.context_tokens)
+    return calls, (prompt_tokens, options.max_tokens // calls)
 
 
 def add_up_calls(calls: Iterable[Calls], price: Price | None) -> ReportAmounts:

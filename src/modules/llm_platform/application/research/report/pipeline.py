@@ -23,6 +23,11 @@ from modules.llm_platform.application.research.report.further import (
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_VERSION, rank_summaries
 from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
 from modules.llm_platform.application.research.report.run import ReportRun, Shortfall, is_timed_out
+from modules.llm_platform.application.research.report.section_writer import (
+    SECTIONS_VERSION,
+    SectionWriter,
+    list_section_questions,
+)
 from modules.llm_platform.application.research.report.sources import (
     ReportSources,
     list_raw_results,
@@ -99,6 +104,8 @@ async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
     rounds = _make_rounds(run)
     explorer = Explorer(run)
     explored = await explorer.explore()
+    if run.writes_sections:
+        run.budget.expect_calls("write", len(list_section_questions(run.request.query, explored.questions)))
     best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
     page_limit = max(FINAL_PAGES, len(given))
     pages = await _read_best_pages(run, reader, best, given, page_limit)
@@ -224,8 +231,12 @@ def _choose_writers(run: ReportRun, found: ReportFound) -> Writers:
     """Return the writer of the report, its fallback, and what verifies the citations."""
     max_tokens = max(MIN_ANSWER_TOKENS, run.budget.limit_answer_tokens("write", run.options.max_tokens))
     writer = run.tools.writer(run.get_llm("write"), run.compute_context_tokens("write", max_tokens))
-    if run.tools.llms:  # an extractive text costs nothing to make again
-        writer = StoredWriter(run, writer, _make_text_key(run, found, writer.report_version))
+    if run.writes_sections:
+        version = f"{writer.version}/{SECTIONS_VERSION}"
+        writer = SectionWriter(run, writer, lambda question: _make_text_key(run, found, version, question))
+    elif run.tools.llms:  # an extractive text costs nothing to make again
+        key = _make_text_key(run, found, writer.report_version, run.request.query, found.questions)
+        writer = StoredWriter(run, writer, key)
     return Writers(
         writer=writer,
         fallback=run.tools.fallback,
@@ -235,13 +246,15 @@ def _choose_writers(run: ReportRun, found: ReportFound) -> Writers:
     )
 
 
-def _make_text_key(run: ReportRun, found: ReportFound, version: str) -> str:
-    """Return the key of the text. It has everything that the prompt of the writer shows."""
+def _make_text_key(
+    run: ReportRun, found: ReportFound, version: str, question: str, sub_questions: Sequence[str] = ()
+) -> str:
+    """Return the key of a text that answers these questions. It has everything that the prompt of the writer shows."""
     return run.make_stage_key(
         "write",
         version,
-        query=run.request.query,
-        questions=found.questions,
+        query=question,
+        questions=sub_questions,
         instructions=run.request.instructions,
         context=run.request.context,
         sources=[(source.title, source.url, source.published, source.text) for source in found.sources],
@@ -341,7 +354,7 @@ def _is_text_complete(run: ReportRun, answer: WrittenAnswer | None) -> bool:
     if answer is None:
         return False
     is_by_fallback = bool(run.tools.llms) and answer.synthesis.synthesizer == run.tools.fallback.name
-    return not is_by_fallback and answer.synthesis.finish_reason not in UNFINISHED
+    return not (is_by_fallback or run.quoted_sections) and answer.synthesis.finish_reason not in UNFINISHED
 
 
 def _find_shortfall(run: ReportRun, found: ReportFound, answer: WrittenAnswer | None) -> Shortfall:

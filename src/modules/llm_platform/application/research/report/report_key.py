@@ -10,6 +10,7 @@ from modules.llm_platform.application.research.report.checkpoint_store import Ch
 from modules.llm_platform.application.research.report.queries import QUERIES_VERSION
 from modules.llm_platform.application.research.report.rank import RANK_VERSION
 from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
+from modules.llm_platform.application.research.report.section_writer import SECTIONS_VERSION
 from modules.llm_platform.application.research.report.summarize import SUMMARY_VERSION
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
@@ -57,7 +58,10 @@ def make_report_key(
     writer = tools.writer(tools.llms.get("write"), options.context_tokens)
     judge = tools.judge(tools.llms.get("judge")) if tools.judge else None
     by = [tools.get_label(part) for part in ("search", "read", *STAGES, *(("judge",) if judge else ()))]
-    versions = [PROMPT_VERSIONS, writer.report_version, *([judge.version] if judge else ())]
+    version = writer.report_version
+    if options.section_tokens:
+        version = f"{writer.version}/{SECTIONS_VERSION}/{tools.fallback.version}"
+    versions = [PROMPT_VERSIONS, version, *([judge.version] if judge else ())]
     reused = [(source.url, source.title, source.published, source.text) for source in earlier]
     return checkpoints.make_key(
         "|".join(versions),

@@ -49,6 +49,7 @@ class ReportOptions:
     context_tokens: int = 32_000  # `ReportTools.context` replaces it, if there is one
     offline: bool = False
     model_ends_rounds: bool = False  # the further rounds end when the model says that nothing is missing
+    section_tokens: int = 0  # tokens of sources for each section; if 0, one call writes the whole report
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ class ReportRun(Run):
     budget: Budget
     checkpoints: CheckpointStore
     degraded: list[Degraded] = field(default_factory=list)
+    quoted_sections: int = 0  # quotes have taken the place of these, because the model failed
     reads: Counter[str] = field(default_factory=Counter)  # fields of ReadCounts
 
     @classmethod
@@ -116,6 +118,11 @@ class ReportRun(Run):
     @property
     def options(self) -> ReportOptions:
         return self.tools.options
+
+    @property
+    def writes_sections(self) -> bool:
+        """True if a model writes the report, each section in a call of its own."""
+        return bool(self.options.section_tokens) and "write" in self.tools.llms
 
     def make_timeout_error(self) -> ResearchTimeoutError:
         """Return the error of a run that found nothing in time. It names the limit that ended the run."""

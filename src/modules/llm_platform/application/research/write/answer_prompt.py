@@ -24,7 +24,7 @@ from modules.llm_platform.domain.text.language import get_language_name
 from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
-ANSWER_VERSION = "1.13"  # Part of the keys of cached answers: raise it if their prompt or the fields of a text change.
+ANSWER_VERSION = "1.14"  # Part of the keys of cached answers: raise it if their prompt or the fields of a text change.
 REPORT_VERSION = "1.7"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
 NO_ANSWER = "NO_ANSWER"
 MIN_SOURCES_TOKENS = 256  # every prompt has room for this much of the sources, however small the context is

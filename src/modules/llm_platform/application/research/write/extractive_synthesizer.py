@@ -30,6 +30,7 @@ from modules.llm_platform.domain.extractive.rendering import (
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.reranking import RerankedSelection
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, make_quotes
+from modules.llm_platform.domain.markdown.markers import NO_MARKERS
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE, ISynthesizer, SynthesisRequest
@@ -39,7 +40,6 @@ from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 RULES_VERSION = "31"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_FAILURE: Final[tuple[Degraded, ...]] = ()
-NO_MARKERS: Final = str.maketrans("[]", "()")
 
 Result = TypeVar("Result")
 

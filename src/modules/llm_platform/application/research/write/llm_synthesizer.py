@@ -51,11 +51,11 @@ class LLMSynthesizer(StreamingSynthesizer):
 
     - `llm` may be a router. Its resets and its spending are passed on.
     - `context_tokens` is the context length of the smallest model behind `llm`, for prompt and answer together.
-    - `sources_tokens` limits the sources of a short answer, and `report_sources_tokens` the sources of a report. Without the
-      second limit, the context limits a report.
+    - `sources_tokens` limits the sources of a short answer. The context limits the sources of a report.
     - `passages` chooses what a small model reads of the sources of a short answer. Without it, words choose.
 
-    If no sentence that a small model reads seems to answer, the parts of the answer are marked as doubtful.
+    If no sentence that a small model reads seems to answer, the parts of the answer are marked as doubtful. If not
+    `asks_in_doubt`, the model is not asked in this case, and the text says that the sources do not answer.
 
     If rows of a table answer a question, the answer quotes the rows, and a small model is not called, because small models often
     misread tables. If the reader has wishes for the text, the model gets the rows and nothing else.
@@ -73,16 +73,16 @@ class LLMSynthesizer(StreamingSynthesizer):
         *,
         context_tokens: int | ContextTokens = DEFAULT_CONTEXT_TOKENS,
         sources_tokens: int = SOURCES_BUDGET_TOKENS,
-        report_sources_tokens: int | None = None,
         passages: PassageChooser | None = None,
+        asks_in_doubt: bool = True,
         name: str = "llm",
     ) -> None:
         self.name, self.is_free = name, llm.is_free
         self._llm = llm
         self._context_tokens = context_tokens
         self._sources_tokens = sources_tokens
-        self._report_sources_tokens = report_sources_tokens
         self._passages = passages if sources_tokens <= SMALL_BUDGET_TOKENS else None
+        self._asks_in_doubt = asks_in_doubt
 
     def begin_loading(self) -> None:
         if self._passages is not None:
@@ -95,6 +95,11 @@ class LLMSynthesizer(StreamingSynthesizer):
             yield synthesis
             return
         prompt, is_doubtful, degraded = await self._make_prompt(request, rows)
+        if is_doubtful and not self._asks_in_doubt:
+            text = get_messages(request.language).not_answered
+            yield SynthesisToken(text=text, is_doubtful=True)
+            yield Synthesis(text=text, synthesizer=EXTRACTIVE, answered=False, is_doubtful=True, degraded=degraded)
+            return
         asked = _make_request(prompt, is_streamed=request.is_streamed)
         reader = _AnswerReader()
         response: LLMResponse | None = None
@@ -147,8 +152,7 @@ class LLMSynthesizer(StreamingSynthesizer):
         context_tokens = await resolve_context(self._context_tokens)
         chars = _count_chars(request)
         if request.questions:
-            limit = self._report_sources_tokens
-            return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, limit), False, ()
+            return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, None), False, ()
         limit, is_doubtful, degraded = self._sources_tokens, False, NO_FAILURE
         if self._is_small:
             sources = await run_in_thread_if_long(
@@ -156,7 +160,7 @@ class LLMSynthesizer(StreamingSynthesizer):
             )
             request = replace(request, sources=sources)
         chosen = keep_rows(rows, request.sources, request.language) if rows is not None else None
-        if chosen is None and self._passages is not None and not request.evidence:
+        if chosen is None and self._passages is not None:
             passages = await self._passages.choose(request.sources, request.question, request.language)
             chosen, degraded = passages.text, passages.degraded
             is_doubtful = passages.is_doubtful and not request.has_wishes

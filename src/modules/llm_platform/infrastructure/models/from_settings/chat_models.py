@@ -39,8 +39,8 @@ MAX_CONCURRENT_CALLS = 8
 # budget, `fit_to_question` gives a question that one search answers 240 or 400 tokens.
 LOCAL_TIMEOUT_S = 600.0
 LOCAL_SOURCES_TOKENS = 1500
-REPORT_FACTOR = 2  # a report of a slow model has this many times the sources of its answers
-RATING_STAGES: frozenset[LLMStage] = frozenset({"rank", "summarize"})  # read every result and page, and write no text
+# A slow model does not serve these stages: two read every result and page, and a small model repeats the question as a query.
+FAST_STAGES: frozenset[LLMStage] = frozenset({"rank", "summarize", "queries"})
 STAGES = get_args(LLMStage)
 
 LLMAdapters = Mapping[str, ILLMProvider]
@@ -295,9 +295,20 @@ class LanguageModels:
         usual = LOCAL_SOURCES_TOKENS if has_local_model(self.settings, self.adapters) else SOURCES_BUDGET_TOKENS
         return next((one.sources_tokens for one in self.settings.LLM_PROVIDERS if one.sources_tokens), usual)
 
-    def report_sources_tokens(self) -> int | None:
-        """Return the tokens of sources in the prompt of a report, or None for as many as the context has room for."""
-        return REPORT_FACTOR * self.sources_tokens() if self._reads_slowly("write") else None
+    def section_tokens(self) -> int:
+        """Return the tokens of sources for each section of a report, or 0 if one call writes all of it.
+
+        A slow model writes sections.
+        """
+        return self.sources_tokens() if self._reads_slowly("write") else 0
+
+    def plan_llm(self) -> ILLMProvider | None:
+        """Return what plans the searches of a deep run and of its further rounds.
+
+        A slow model does so only if LLM_STAGES names it.
+        """
+        is_left_out = self._reads_slowly("plan") and "plan" not in self.settings.LLM_STAGES
+        return None if is_left_out else self.prefer("plan")
 
     def prefer(self, stage: LLMStage) -> ILLMProvider | None:
         """Return `llm`, which calls the model that LLM_STAGES names for this stage first."""
@@ -320,12 +331,13 @@ class LanguageModels:
     def list_report_stages(self) -> Sequence[LLMStage]:
         """Return the stages of a report that a model serves.
 
-        A slow model does not rate results or summarize pages. If a report is written from all pages that are read, no model
-        summarizes them, because summaries only serve to choose among pages. Stages that LLM_STAGES names are always included.
+        A slow model does not write queries, rate results or summarize pages. If a report is written from all pages that are
+        read, no model summarizes them, because summaries only serve to choose among pages. Stages that LLM_STAGES names are
+        always included.
         """
         if self.llm is None:
             return []
-        left_out = {stage for stage in RATING_STAGES if self._reads_slowly(stage)}
+        left_out = {stage for stage in FAST_STAGES if self._reads_slowly(stage)}
         if self.settings.REPORT_PAGES <= FINAL_PAGES:
             left_out.add("summarize")
         return [stage for stage in STAGES if stage not in left_out or stage in self.settings.LLM_STAGES]
