@@ -124,6 +124,7 @@ def _build_quick_tools(tools: AnswerTools, models: LanguageModels, cache_ttl_s: 
         pages=tools.pages,
         judge=build_research_judge(tools.build_judge, tools.verdicts, models, cache_ttl_s),
         support_model=tools.support_model,
+        has_llm=models.llm is not None,
         options=build_research_options(models.settings),
         load_models=models.begin_loading,
     )
@@ -156,7 +157,7 @@ def _build_report_writer(tools: AnswerTools, section_tokens: int) -> Callable[[I
     """Return the function that builds the writer of reports, or of one section of them."""
     if not section_tokens:
         return tools.build_writer
-    return partial(tools.build_writer, sources_tokens=section_tokens, asks_in_doubt=False)
+    return partial(tools.build_writer, sources_tokens=section_tokens, writes_sections=True)
 
 
 def build_variants(tools: AnswerTools, models: LanguageModels, usual: ResearchPipelines) -> ResearchVariants:

@@ -35,7 +35,7 @@ class BuildWriter(Protocol):
         context_tokens: int | ContextTokens,
         sources_tokens: int = ...,
         *,
-        asks_in_doubt: bool = ...,
+        writes_sections: bool = ...,
     ) -> ISynthesizer: ...
 
 
@@ -62,7 +62,7 @@ def build_writer(
     context_tokens: int | ContextTokens,
     sources_tokens: int = SOURCES_BUDGET_TOKENS,
     *,
-    asks_in_doubt: bool = True,
+    writes_sections: bool = False,
 ) -> ISynthesizer:
     """Return the synthesizer of a model, or the extractive one without a model."""
     if llm is None:
@@ -74,7 +74,7 @@ def build_writer(
         context_tokens=context_tokens,
         sources_tokens=sources_tokens,
         passages=passages,
-        asks_in_doubt=asks_in_doubt,
+        writes_sections=writes_sections,
     )
 
 

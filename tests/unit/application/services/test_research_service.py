@@ -96,6 +96,7 @@ def service(
         writer,
         extractive,
         SearchPlanner(llm),
+        has_llm=llm is not None,
         options=ResearchOptions(timeout_s=timeout_s),
     )
     follow_ups = FollowUps(MemoryCache(100), jobs, llm)

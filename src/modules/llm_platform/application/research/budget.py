@@ -158,8 +158,13 @@ class Budget:
         return self._price(prompt_tokens, completion_tokens) if self._price else None
 
     def expect_calls(self, stage: LLMStage, calls: int) -> None:
-        """Keep what this many further calls of `stage` need from the stages of lower priority."""
+        """Keep what this many further calls of `stage` need from the stages of lower priority.
+
+        If there are none, the dollars that were set aside for the stage are free again.
+        """
         self._expected_calls[stage] = calls if stage in self._stages else 0
+        if not calls:
+            self._set_aside.pop(stage, None)
 
     def limit_answer_tokens(self, stage: LLMStage, max_tokens: int) -> int:
         """Return `max_tokens`, or fewer so that the next answer of `stage` costs at most ANSWER_SHARE of its dollars."""

@@ -55,6 +55,7 @@ class QuickTools:
     - `planner` plans the searches of all rounds. It may have no language model although `writer` has one.
     - `pages` reads pages. Without it, answers cite the excerpts of the search engines.
     - `judge` verifies citations. Without it, only words are compared.
+    - `has_llm` is True if a language model writes.
     - `support_model` decides what the word comparison leaves in doubt. It is loaded only if a language model writes.
     - `load_models` begins to load the libraries of the language models in the background.
     - `late_claims` has the questions and claims of judge calls that were too late.
@@ -67,14 +68,10 @@ class QuickTools:
     pages: IPageReader | None = None
     judge: ICitationJudge | None = None
     support_model: ISupportModel | None = None
+    has_llm: bool = False
     options: ResearchOptions = ResearchOptions()
     load_models: Callable[[], None] = load_nothing
     late_claims: MutableMapping[tuple[str, CitedClaim], bool] = field(default_factory=_make_late_claims)
-
-    @property
-    def has_llm(self) -> bool:
-        """True if a language model writes."""
-        return self.writer is not self.fallback
 
     def begin_loading(self) -> None:
         """Begin to load, in the background, what the stages after the search use."""

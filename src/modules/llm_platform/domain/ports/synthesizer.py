@@ -61,6 +61,7 @@ class ISynthesizer(ABC):
     writes_reports: bool = (
         False  # takes `questions`; a writer that does not is asked for one answer to the whole question
     )
+    writes_sections: bool = False  # a report asks it for each section separately, as for a short answer
 
     @property
     def report_version(self) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
 from tests.support.report_world import (
     QUESTION,
@@ -23,13 +25,15 @@ from tests.support.report_world import (
 from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.report.run import ReportOptions
-from modules.llm_platform.application.research.report.section_text import SectionedText
-from modules.llm_platform.application.research.report.section_writer import list_section_questions
+from modules.llm_platform.application.research.report.section_text import Section, SectionedText
+from modules.llm_platform.application.research.report.section_writer import QUOTING_S, list_section_questions
+from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse, Synthesis
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMConnectionError
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.messages import get_messages
 
 MESSAGES = get_messages("en")
@@ -173,6 +177,48 @@ async def test_quotes_take_the_place_of_a_section_that_no_source_supports(text: 
     assert (f"## {SUB_QUESTIONS[0]}\n\n{MESSAGES.quotes_only}" in answer.synthesis) == (not is_shown)
 
 
+@for_each(("language", "wishes"), [("de", {}), ("ru", {}), ("en", {"instructions": "Write in French."})])
+async def test_what_cannot_be_compared_stays(language: str, wishes: dict[str, str]) -> None:
+    """The word comparison knows too little of a text in another language than its source, or of one that the reader shaped."""
+    answer = await report(SectionModel(dict.fromkeys(ANSWERS, "Gepumpte Luft [1].")), language=language, **wishes)
+    assert get_messages(language).quotes_only not in answer.synthesis
+    assert answer.synthesis.startswith("Gepumpte Luft")
+
+
+class OwnWriter(FakeSynthesizer):
+    """A custom writer beside a slow model."""
+
+
+async def test_a_custom_writer_gets_the_whole_report() -> None:
+    """It does not write sections, and its report stays in one piece."""
+    writer = OwnWriter("# My report\n\nHeat pumps move heat [1].")
+    world = world_of(SectionModel())
+    tools = replace(world.make_tools(), writer=lambda llm, context: writer)
+    world.make_tools = lambda: tools  # type: ignore[method-assign]
+    answer = answer_of(await world.events())
+    assert [call.questions for call in writer.calls] == [SUB_QUESTIONS]
+    assert answer.synthesis.startswith("# My report")
+
+
+@in_virtual_time
+async def test_quotes_of_all_sections_fit_before_the_deadline() -> None:
+    """Each of them may take QUOTING_S."""
+    model = SectionModel(delays={"write": 30.0})
+    world = world_of(model)
+    tools = world.make_tools()
+    world.make_tools = lambda: replace(tools, fallback=SlowQuotes())  # type: ignore[method-assign]
+    answer = answer_of(await world.events(max_seconds=60))
+    for question in SUB_QUESTIONS:
+        assert question in answer.synthesis
+    assert any("consist of quotes" in entry.reason for entry in answer.degraded)
+
+
+class SlowQuotes(ExtractiveSynthesizer):
+    async def synthesize(self, request: SynthesisRequest) -> Synthesis:
+        await asyncio.sleep(QUOTING_S - 0.1)
+        return await super().synthesize(request)
+
+
 @in_virtual_time
 async def test_a_late_model_loses_no_question() -> None:
     """Quotes take the place of the section that is not finished in time, and of the sections after it."""
@@ -219,11 +265,12 @@ async def test_sections_that_are_not_needed_leave_their_calls_to_the_judge() -> 
     assert not answer.degraded
 
 
-def section(text: str, question: str = SUB_QUESTIONS[0], **fields: object) -> str:
+def section(text: str, question: str = SUB_QUESTIONS[0]) -> str:
     sources = (Source(index=1, title="Alpha", url="https://example.org/", text="Heat pumps move heat."),)
-    written = SectionedText(QUESTION, sources, "en")
-    written.add(QUESTION, Synthesis(text="Heat pumps move heat [1].", synthesizer="m"))
-    return written.add(question, Synthesis(text=text, synthesizer="m", **fields)).partition("\n\n")[2]  # type: ignore[arg-type]
+    written, added = SectionedText(QUESTION, sources, "en"), ""
+    for asked, answer in ((QUESTION, "Heat pumps move heat [1]."), (question, text)):
+        added = written.add(Section(asked, Synthesis(text=answer, synthesizer="m"), is_quoted=False))
+    return added.removeprefix("\n\n")
 
 
 @for_each(
@@ -236,12 +283,18 @@ def section(text: str, question: str = SUB_QUESTIONS[0], **fields: object) -> st
         ("# Winter\n\nIt is cold [1].", "### Winter\n\nIt is cold [1]."),
         ("#### Winter\n\nIt is cold [1].", "#### Winter\n\nIt is cold [1]."),
         (f"## {SUB_QUESTIONS[0]}\n\nIt is cold [1].", "It is cold [1]."),
+        (f"**{SUB_QUESTIONS[0]}** [1]\nIt is cold [1].", "It is cold [1]."),
+        ("- Run [1]:\n\n  ```sh\n  pump on", "- Run [1]:\n\n  ```sh\n  pump on"),
         ("Heat pumps move heat. [1]", MESSAGES.quoted_above),
     ],
 )
 def test_an_answer_becomes_a_section(text: str, shown: str) -> None:
     """Its code ends in it, its headings are below the heading of the section, and an answer is not repeated."""
     assert section(text).partition("\n\n")[2] == shown
+
+
+def test_an_answer_that_only_repeats_its_question_is_none() -> None:
+    assert section(f"# {SUB_QUESTIONS[0]}") == ""
 
 
 @for_each(
@@ -264,5 +317,6 @@ def test_a_section_that_is_cut_off_cuts_the_report_off(reasons: tuple[str, ...],
     """A text that is not finished counts more than one that is at its maximum length."""
     text = SectionedText(QUESTION, (), "en")
     for place, reason in enumerate(reasons):
-        text.add(f"Question {place}?", Synthesis(text=f"Answer {place}.", synthesizer="m", finish_reason=reason))
+        answer = Synthesis(text=f"Answer {place}.", synthesizer="m", finish_reason=reason)
+        text.add(Section(f"Question {place}?", answer, is_quoted=False))
     assert text.make_synthesis().finish_reason == told

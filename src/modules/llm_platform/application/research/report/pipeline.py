@@ -230,8 +230,10 @@ async def _write_and_check(run: ReportRun, found: ReportFound) -> WrittenAnswer 
 def _choose_writers(run: ReportRun, found: ReportFound) -> Writers:
     """Return the writer of the report, its fallback, and what verifies the citations."""
     max_tokens = max(MIN_ANSWER_TOKENS, run.budget.limit_answer_tokens("write", run.options.max_tokens))
-    writer = run.tools.writer(run.get_llm("write"), run.compute_context_tokens("write", max_tokens))
-    if run.writes_sections:
+    questions = list_section_questions(run.request.query, found.questions)
+    calls = len(questions) if run.writes_sections else 1
+    writer = run.tools.writer(run.get_llm("write"), run.compute_context_tokens("write", max_tokens, calls))
+    if run.writes_sections and writer.writes_sections:
         version = f"{writer.version}/{SECTIONS_VERSION}"
         writer = SectionWriter(run, writer, lambda question: _make_text_key(run, found, version, question))
     elif run.tools.llms:  # an extractive text costs nothing to make again

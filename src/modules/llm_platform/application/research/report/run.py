@@ -138,10 +138,14 @@ class ReportRun(Run):
         model = self.tools.llms.get(stage)
         return BudgetedLLM(model, self.budget, stage, phase) if model else None
 
-    def compute_context_tokens(self, stage: LLMStage, max_tokens: int) -> int:
-        """Return how many tokens prompt and answer may have together: the models' context, or less if the budget is too small."""
+    def compute_context_tokens(self, stage: LLMStage, max_tokens: int, calls: int = 1) -> int:
+        """Return how many tokens prompt and answer of each call may have together.
+
+        That is the models' context, or less if the budget is too small for the calls. `max_tokens` limits all answers together.
+        """
         room = self.budget.set_aside_prompt_tokens(stage, max_tokens)
-        return self.options.context_tokens if room is None else min(self.options.context_tokens, room + max_tokens)
+        tokens = self.options.context_tokens
+        return tokens if room is None else min(tokens, (room + max_tokens) // calls)
 
     def add_degraded(self, *degraded: Degraded) -> None:
         self.degraded.extend(degraded)
