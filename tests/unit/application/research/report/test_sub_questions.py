@@ -192,6 +192,16 @@ async def test_brackets_and_dashes_in_a_question_stay() -> None:
     assert (await made(FakeLLM([json.dumps({"questions": asked})]), "How does git gc prune?")).questions == asked
 
 
+@for_each("names_topic", [False, True])
+async def test_a_small_model_must_name_the_topic(names_topic: bool) -> None:
+    """Its questions about the question are left out, in lines and in the whole answer."""
+    task = SubQuestionTask("How many crayfish live in Lake Orsa?", "en", LIMIT, names_topic=names_topic)
+    asked = ("What is the subject of the question?", "How are crayfish counted?", "Who counts the crayfish?")
+    plan = await plan_sub_questions(task, FakeLLM([json.dumps({"questions": asked})]), emit=lambda _: None)
+    assert plan.questions == (asked[1:] if names_topic else asked)
+    assert not plan.degraded
+
+
 @for_each("chunk", [1, 7, 500])
 async def test_strings_of_the_schema_are_read_in_any_pieces(chunk: int) -> None:
     """Escaped quotation marks end no question."""

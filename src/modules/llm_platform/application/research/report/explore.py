@@ -182,7 +182,12 @@ class Explorer:
 
     async def _plan_sub_questions(self) -> Plan:
         run = self._run
-        task = SubQuestionTask(run.request.query, run.language, run.options.sub_questions)
+        task = SubQuestionTask(
+            run.request.query,
+            run.language,
+            run.options.sub_questions,
+            names_topic=bool(run.options.section_tokens),
+        )
         try:
             async with asyncio.timeout_at(run.budget.compute_phase_end("plan")):
                 return await plan_sub_questions(task, run.get_llm("plan"), emit=self._start_question)

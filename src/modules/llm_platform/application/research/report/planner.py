@@ -24,6 +24,7 @@ from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanReque
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.research.content_words import shares_content_word
 from modules.llm_platform.domain.research.decomposition import aspect_questions, covers_every_part
 from modules.llm_platform.domain.research.question_selector import QuestionSelector
 from modules.llm_platform.domain.research.store_key import make_topic
@@ -40,13 +41,20 @@ PARTIAL = "llm_provider: its only sub-question leaves out a part of the question
 class SubQuestionTask:
     """The task to plan at most `limit` sub-questions of a question.
 
-    The reader rejected the sub-questions in `other_than`. They are planned again only if there are no others.
+    The reader rejected the sub-questions in `other_than`. They are planned again only if there are no others. With
+    `names_topic`, a sub-question of the model must have a content word of the question: a small model also asks "What is the
+    subject of the question?".
     """
 
     question: str
     language: str
     limit: int
     other_than: Sequence[str] = ()
+    names_topic: bool = False
+
+    def admits(self, sub_question: str) -> bool:
+        """Return whether a sub-question of the model may be part of the plan."""
+        return not self.names_topic or shares_content_word(sub_question, self.question, self.language)
 
 
 @stage("plan")
@@ -83,12 +91,18 @@ async def _ask_planner(llm: ILLMProvider, task: SubQuestionTask, selected: Quest
     """Add the sub-questions of the model to `selected`, each as soon as its line is complete."""
     component = f"plan/{llm.name}"
     question, language = task.question, task.language
+
+    def add(sub_question: str) -> None:
+        if task.admits(sub_question):
+            selected.add(sub_question)
+
     try:
         request = make_sub_questions_request(question, language, task.limit, task.other_than)
-        answer = await stream_list(llm, request, selected.add)
+        answer = await stream_list(llm, request, add)
     except LLMException as error:
         return _ModelPlan(error.spent, (Degraded.of(component, error),))
-    selected.add_all(parse_questions(answer.content, question, language))  # reads lines without the prefix too
+    for planned_line in parse_questions(answer.content, question, language):  # reads lines without the prefix too
+        add(planned_line)
     planned = selected.items
     is_complete = len(planned) > 1 or any(
         task.other_than or covers_every_part(sub_question, question, language) for sub_question in planned
@@ -141,7 +155,10 @@ class Planner:
 
     async def _generate(self, request: PlanRequest, language: str) -> Plan:
         model = self._tools.llms.get("plan")
-        task = SubQuestionTask(request.query, language, self._tools.options.sub_questions, request.other_than)
+        options = self._tools.options
+        task = SubQuestionTask(
+            request.query, language, options.sub_questions, request.other_than, names_topic=bool(options.section_tokens)
+        )
         try:
             async with deadline_in(PLAN_TIMEOUT_S):
                 return await plan_sub_questions(task, model, emit=_ignore)
