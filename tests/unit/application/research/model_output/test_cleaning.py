@@ -120,6 +120,8 @@ LONG = "The worker commits offsets only after the outcome of a request is comput
         (f"{LONG}\n=== c8597fac58207f49 ===\nMore.", f"{LONG}\n\nMore."),
         (f"{LONG} NO_ANSWER: The sources say no more.", f"{LONG}  The sources say no more."),
         ("NO_ANSWER The sources do not say.", "NO_ANSWER The sources do not say."),
+        ("YES_ANSWER [1][4]", " [1][4]"),
+        (f"{LONG} YES_ANSWER: It is so [1]. YES, `YES_ANSWER`.", f"{LONG}  It is so [1]. YES, `YES_ANSWER`."),
         (f"{LONG} `NO_ANSWER`, no_answer = 1, NO or a == b.", f"{LONG} `NO_ANSWER`, no_answer = 1, NO or a == b."),
     ],
 )

@@ -15,13 +15,15 @@ _FINAL_CHANNEL = "<|channel|>final<|message|>"  # models with channels: the text
 TEMPLATE_TOKEN: Final = re.compile(
     r"<\|[a-z][a-z0-9_ ]{0,30}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<(?:start|end)_of_turn>|<(?:bos|eos|pad|unk)>"
     r"|\[/?INST\]|<</?SYS>>"
-    r"|=== [0-9a-f]{16} ===|\b(?-i:NO_ANSWER)(?:[:.,]|(?=[^\w:.,]))",  # separators of our own prompts
+    # Signs of our own prompts. Small models make up YES_ANSWER.
+    r"|=== [0-9a-f]{16} ===|\b(?-i:(?:NO|YES)_ANSWER)(?:[:.,]|(?=[^\w:.,]))",
     re.I,
 )
 MIN_ANSWER_CHARS: Final = 60  # NO_ANSWER after this much text is inside an answer; before it, it is a mark
 _PARTIAL_TOKEN = re.compile(
     r"<(?:\|(?:[a-z][a-z0-9_ ]{0,30}\|?)?|｜[^｜<>\n]{0,40}｜?|/?s?|[a-z_]{1,13}|</?S?Y?S?>?)?\Z|\[/?I?N?S?T?\Z"
-    r"|={1,3}(?: [0-9a-f]{0,16}(?: ={0,3})?)?\Z|\b(?-i:N(?:O(?:_(?:A(?:N(?:S(?:W(?:E(?:R)?)?)?)?)?)?)?)?)\Z",
+    r"|={1,3}(?: [0-9a-f]{0,16}(?: ={0,3})?)?\Z"
+    r"|\b(?-i:(?:N(?:O|\Z)|Y(?:E(?:S|\Z)|\Z))(?:_(?:A(?:N(?:S(?:W(?:E(?:R)?)?)?)?)?)?)?)\Z",
     re.I,
 )
 _TURN = re.compile(
