@@ -72,6 +72,7 @@ class FakeSynthesizer(StreamingSynthesizer):
             text=self._text if self._text is not None else _sentence_per_source(sources),
             synthesizer=self.name,
             answered=self._answered and bool(sources),
+            is_doubtful=self._is_doubtful,
             finish_reason=self._finish_reason,
             spent=self._spent,
             degraded=self._degraded,

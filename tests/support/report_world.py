@@ -247,11 +247,7 @@ class World:
             pages=PageService(self.web),
             store=self.store,
             llms=llms,
-            writer=lambda llm, context: (
-                LLMSynthesizer(llm, context_tokens=context, writes_sections=bool(self.options.section_tokens))
-                if llm
-                else extractive
-            ),
+            writer=lambda llm, context: LLMSynthesizer(llm, context_tokens=context) if llm else extractive,
             fallback=extractive,
             judge=(lambda llm: LLMCitationJudge(llm) if llm else None) if self.judging else None,
             labels={**self.labels, **(dict.fromkeys(STAGES, "scripted-1") if self.model else {})},

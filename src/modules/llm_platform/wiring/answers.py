@@ -155,9 +155,7 @@ def _build_report_tools(tools: AnswerTools, models: LanguageModels, *, is_stored
 
 def _build_report_writer(tools: AnswerTools, section_tokens: int) -> Callable[[ILLMProvider | None, int], ISynthesizer]:
     """Return the function that builds the writer of reports, or of one section of them."""
-    if not section_tokens:
-        return tools.build_writer
-    return partial(tools.build_writer, sources_tokens=section_tokens, writes_sections=True)
+    return partial(tools.build_writer, sources_tokens=section_tokens) if section_tokens else tools.build_writer
 
 
 def build_variants(tools: AnswerTools, models: LanguageModels, usual: ResearchPipelines) -> ResearchVariants:

@@ -34,8 +34,6 @@ class BuildWriter(Protocol):
         llm: ILLMProvider | None,
         context_tokens: int | ContextTokens,
         sources_tokens: int = ...,
-        *,
-        writes_sections: bool = ...,
     ) -> ISynthesizer: ...
 
 
@@ -61,21 +59,13 @@ def build_writer(
     llm: ILLMProvider | None,
     context_tokens: int | ContextTokens,
     sources_tokens: int = SOURCES_BUDGET_TOKENS,
-    *,
-    writes_sections: bool = False,
 ) -> ISynthesizer:
     """Return the synthesizer of a model, or the extractive one without a model."""
     if llm is None:
         return extractive
     from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
 
-    return LLMSynthesizer(
-        llm,
-        context_tokens=context_tokens,
-        sources_tokens=sources_tokens,
-        passages=passages,
-        writes_sections=writes_sections,
-    )
+    return LLMSynthesizer(llm, context_tokens=context_tokens, sources_tokens=sources_tokens, passages=passages)
 
 
 def build_answer_writer(write: BuildWriter, models: LanguageModels) -> ISynthesizer:

@@ -27,6 +27,7 @@ class SynthesisRequest:
     - `context` is text of the person beyond the question. It is untrusted data, and no source.
     - `evidence` are the rows of the ledger whose answer takes sentences of several sources, quoted from `sources`.
     - `is_streamed` is False if nobody reads the text before its end, so that it may come in larger parts.
+    - `asks_in_doubt` is False if a model need not be asked where no passage seems to answer.
 
     With `questions` the text is a report: an introduction, one `##` section for each of them that has an answer, and what could
     not be found. Only a writer with `writes_reports` gets them.
@@ -41,6 +42,7 @@ class SynthesisRequest:
     context: str | None = None
     evidence: Sequence[EvidenceRow] = ()
     is_streamed: bool = True
+    asks_in_doubt: bool = True
 
     @property
     def has_wishes(self) -> bool:

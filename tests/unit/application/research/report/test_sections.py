@@ -200,6 +200,27 @@ async def test_a_custom_writer_gets_the_whole_report() -> None:
     assert answer.synthesis.startswith("# My report")
 
 
+class Doubtful(FakeSynthesizer):
+    """A writer of sections whose passages never seem to answer."""
+
+    writes_sections = True
+
+
+@for_each(
+    "text, is_shown", [("Heat pumps move heat [1].", True), ("Heat pumps were invented by Ada Nowak [1].", False)]
+)
+async def test_a_doubtful_introduction_is_asked_for_and_compared(text: str, is_shown: bool) -> None:
+    """The model is asked for it, and not for the doubtful sections. Without support, quotes take its place."""
+    writer = Doubtful(text, is_doubtful=True)
+    world = world_of(SectionModel())
+    tools = replace(world.make_tools(), writer=lambda llm, context: writer)
+    world.make_tools = lambda: tools  # type: ignore[method-assign]
+    answer = answer_of(await world.events())
+    assert [call.asks_in_doubt for call in writer.calls] == [True, False, False, False]
+    assert (text in answer.synthesis) == is_shown
+    assert (MESSAGES.quotes_only in answer.synthesis) == (not is_shown)
+
+
 @in_virtual_time
 async def test_quotes_of_all_sections_fit_before_the_deadline() -> None:
     """Each of them may take QUOTING_S."""

@@ -65,6 +65,7 @@ CHANGED_FIELDS: dict[str, object] = {
     "context": "I live in Oslo.",
     "questions": ("Why?",),
     "sources": (),
+    "asks_in_doubt": False,
     "evidence": (
         EvidenceRow(question="Why?", quotes=(EvidenceQuote(url="https://a.example", title="A", text="So."),)),
     ),

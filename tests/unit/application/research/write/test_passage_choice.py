@@ -16,7 +16,6 @@ from modules.llm_platform.application.research.write.passage_choice import (
     PassageChooser,
 )
 from modules.llm_platform.domain.dtos.answer_dtos import SynthesisReset
-from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SupportModelError
 from modules.llm_platform.domain.extractive.rendering import ROWS_LEAD
@@ -153,20 +152,15 @@ async def test_a_text_is_doubtful_if_no_sentence_seems_to_answer(
 
 
 @for_each("is_answered", [True, False])
-async def test_a_writer_of_sections_does_not_ask_in_doubt(is_answered: bool) -> None:
+async def test_a_request_may_leave_the_model_out_in_doubt(is_answered: bool) -> None:
     """The text says that the sources do not answer, and the model is not called."""
     model = FakeSupportModel(answers=lambda _, text: 5.0 if is_answered else LEAST_LOG_ODDS - 1)
     llm = FakeLLM(["Forty minutes [2]."])
-    writer = LLMSynthesizer(
-        llm, sources_tokens=SMALL_BUDGET_TOKENS, passages=chooser(model=model), writes_sections=True
-    )
-    written = await writer.synthesize(SynthesisRequest(QUESTION, SOURCES, "en"))
+    writer = LLMSynthesizer(llm, sources_tokens=SMALL_BUDGET_TOKENS, passages=chooser(model=model))
+    written = await writer.synthesize(SynthesisRequest(QUESTION, SOURCES, "en", asks_in_doubt=False))
     assert len(llm.requests) == is_answered
     assert (written.answered, written.is_doubtful) == (is_answered, not is_answered)
     assert is_answered or written.text == get_messages("en").not_answered
-    chained = EvidenceRow(question=QUESTION)
-    await writer.synthesize(SynthesisRequest(QUESTION, SOURCES, "en", evidence=(chained,)))
-    assert len(llm.requests) == is_answered + 1
 
 
 MEMBERS = "| Name | Age | Fee |\n|---|---|---|\n" + "".join(

@@ -45,9 +45,9 @@ class SectionWriter(StreamingSynthesizer):
 
     Each section is yielded and stored as soon as it is finished. Quotes take the place of a section in these cases:
 
-    - No passage seems to answer its question, so the writer does not ask the model.
-    - The sources support no sentence of what the model wrote. An introduction stays unless it is doubtful, because it may compare
-      several pages.
+    - No passage seems to answer a sub-question, so the writer does not ask the model.
+    - The sources support no sentence of what the model wrote. An introduction stays unless no passage seemed to answer its
+      question, because it may compare several pages.
     - The model failed or was late, in this section or in one before it.
 
     Questions without an answer are listed at the end. It does not fail, because quotes need no model.
@@ -71,7 +71,9 @@ class SectionWriter(StreamingSynthesizer):
         for place, question in enumerate(questions):
             left = len(questions) - place
             self._run.budget.expect_calls("write", left)
-            section = replace(asked, question=question, evidence=() if place else request.evidence)
+            section = replace(
+                asked, question=question, evidence=() if place else request.evidence, asks_in_doubt=not place
+            )
             answer = await self._ask(section, left)
             if answer is None or not await self._is_kept(answer, section, checker, is_introduction=not place):
                 answer = await self._run.tools.fallback.synthesize(replace(section, evidence=()))

@@ -54,9 +54,8 @@ class LLMSynthesizer(StreamingSynthesizer):
     - `sources_tokens` limits the sources of a short answer. The context limits the sources of a report.
     - `passages` chooses what a small model reads of the sources of a short answer. Without it, words choose.
 
-    If no sentence that a small model reads seems to answer, the parts of the answer are marked as doubtful. With
-    `writes_sections`, the model is not asked in this case, and the text says that the sources do not answer. It is asked if there
-    is `evidence`, because the answer then takes several sentences.
+    If no sentence that a small model reads seems to answer, the parts of the answer are marked as doubtful. A request that does
+    not ask in doubt then gets a text that says that the sources do not answer.
 
     If rows of a table answer a question, the answer quotes the rows, and a small model is not called, because small models often
     misread tables. If the reader has wishes for the text, the model gets the rows and nothing else.
@@ -67,6 +66,7 @@ class LLMSynthesizer(StreamingSynthesizer):
     version = ANSWER_VERSION
     report_version = REPORT_VERSION
     writes_reports = True
+    writes_sections = True
 
     def __init__(
         self,
@@ -75,7 +75,6 @@ class LLMSynthesizer(StreamingSynthesizer):
         context_tokens: int | ContextTokens = DEFAULT_CONTEXT_TOKENS,
         sources_tokens: int = SOURCES_BUDGET_TOKENS,
         passages: PassageChooser | None = None,
-        writes_sections: bool = False,
         name: str = "llm",
     ) -> None:
         self.name, self.is_free = name, llm.is_free
@@ -83,7 +82,6 @@ class LLMSynthesizer(StreamingSynthesizer):
         self._context_tokens = context_tokens
         self._sources_tokens = sources_tokens
         self._passages = passages if sources_tokens <= SMALL_BUDGET_TOKENS else None
-        self.writes_sections = writes_sections
 
     def begin_loading(self) -> None:
         if self._passages is not None:
@@ -96,7 +94,7 @@ class LLMSynthesizer(StreamingSynthesizer):
             yield synthesis
             return
         prompt, is_doubtful, degraded = await self._make_prompt(request, rows)
-        if is_doubtful and self.writes_sections and not request.evidence:
+        if is_doubtful and not request.asks_in_doubt:
             text = get_messages(request.language).not_answered
             yield SynthesisToken(text=text, is_doubtful=True)
             yield Synthesis(text=text, synthesizer=EXTRACTIVE, answered=False, is_doubtful=True, degraded=degraded)
