@@ -143,7 +143,7 @@ def check_answer(answer: dict[str, Any]) -> None:
     for citation in citations:
         assert 0 <= citation["start"] < citation["end"] <= len(text)
         assert citation["source_index"] in numbered
-        assert citation["verdict"] == "unchecked" or citation["checked_by"] in ("words", "model")
+        assert citation["verdict"] == "unchecked" or citation["checked_by"] in ("words", "encoder", "model")
         if citation["verdict"] == "supported":
             stored = answer["raw_results"][citation["source_index"] - 1]["content"]
             is_page = citation.get("checked_against") == "page"
