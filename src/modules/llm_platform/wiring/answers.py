@@ -105,7 +105,7 @@ def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool
 
 
 def _share_calls(llm: ILLMProvider | None) -> ILLMProvider | None:
-    """Return a provider for which equal calls at the same time are one call."""
+    """Return a provider that sends equal simultaneous calls only once."""
     return SingleFlightLLM(llm) if llm else None
 
 
