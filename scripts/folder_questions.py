@@ -10,6 +10,7 @@
     python scripts/folder_questions.py --folder prose3      50 questions about ten files of prose: a diary, letters, rules
     python scripts/folder_questions.py --folder mixed4      90 questions about fourteen files, a third of them in other words
     python scripts/folder_questions.py --folder mixed6      80 questions about fourteen files, of eight kinds
+    python scripts/folder_questions.py --folder several2    110 questions about fifteen files in six languages
     python scripts/folder_questions.py --folder mixed1      60 questions about eleven files: letters, lists, rules, a rota
     python scripts/folder_questions.py --depth deep         the same for deep answers
     python scripts/folder_questions.py --show words         and each answer that is not right
@@ -25,6 +26,8 @@
   were not read. The models of decisions 114 and 115 were measured with them; `mixed3` was first asked with decision 115.
 - `mixed4`: a third of the questions are in other words. Its answers were read after it had been asked once.
 - `mixed5`, `mixed6`: a quarter of the questions are in other words, the others of seven kinds. The answers to `mixed5` were read.
+- `several1`, `several2`: files in five and six languages; a quarter of the questions are in other words, and a quarter in another
+  language than the file. The answers to `several1` were read, those to `several2` not.
 - `tables`: the rules for named rows had been written when these were first asked; what came later has seen them.
 - `rows`: two sets (`set`). The rules for described rows were written with the first one. The second one was asked once; a few
   words were added to their lists after that.
@@ -80,6 +83,8 @@ OF_TEXTS = (
     "mixed4",
     "mixed5",
     "mixed6",
+    "several1",
+    "several2",
 )
 OF_ROWS = ("days1", "days2", "tables", "rows", "limits")
 NAMES = (*OF_TEXTS, *OF_ROWS)

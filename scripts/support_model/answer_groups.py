@@ -2,11 +2,14 @@
 
     python -m scripts.support_model.answer_groups OUT.jsonl.gz OPEN --written PASSAGES=QUESTIONS… [--held-out | --whole]
     python -m scripts.support_model.answer_groups OUT.jsonl.gz OPEN --squad train-v1.1.json --whole
+    python -m scripts.support_model.answer_groups OUT.jsonl.gz OPEN --languages PASSAGES=QUESTIONS… [--held-out]
 
 The sentences come from the passage of the question and fourteen others, those of its `folder` first. The twelve nearest to the
 question are written, nearest first, and all that answer it. A third of CLAPNQ's open half and a sixth of the written passages
-are left out.
-`--held-out` writes only these, and `--whole` writes all. Run it in the environment of the product, with the extra `meaning`.
+are left out. `--held-out` writes only these, and `--whole` writes all.
+
+With `--languages`, passages and questions have a `lang`. The other passages are then in the language of the passage; if the
+question is in another language, half of them are in that one. Run it in the environment of the product, with the extra `meaning`.
 """
 
 import argparse
@@ -26,10 +29,10 @@ from scripts.support_model.texts import read_open_half
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import read_question
-from modules.llm_platform.domain.extractive.reranking import MAX_NEAR_ENGLISH, list_quotable, make_model_input
+from modules.llm_platform.domain.extractive.reranking import MAX_NEAR, MAX_NEAR_ENGLISH, list_quotable, make_model_input
 from modules.llm_platform.domain.extractive.selection import choose_by_words
 from modules.llm_platform.domain.ports.support_model import ENGLISH
-from modules.llm_platform.infrastructure.models.sentences.vectors import load_english
+from modules.llm_platform.infrastructure.models.sentences.vectors import load_english, load_universal
 
 OTHER_PASSAGES: Final = 14
 NEAREST: Final = 12
@@ -49,6 +52,12 @@ class Asked:
     question: str
     passages: Sequence[Passage]
     answers: Sequence[str]
+    language: str = ENGLISH  # of the question
+    passage_language: str = ENGLISH
+
+    @property
+    def is_english(self) -> bool:
+        return self.language == self.passage_language == ENGLISH
 
 
 def is_in(text: str, share: int, part: Part) -> bool:
@@ -80,6 +89,30 @@ def read_written(passages: Path, questions: Path, part: Part) -> Iterator[Asked]
             yield Asked(passages.stem, asked["q"], listed, list_answers(asked))
 
 
+def read_languages(passages: Path, questions: Path, part: Part) -> Iterator[Asked]:
+    """Yield the questions of a file whose passages and questions have a language. English ones about English are left out."""
+    drawn = random.Random(zlib.crc32(passages.name.encode()))
+    rows: list[dict[str, Any]] = [json.loads(line) for line in passages.read_text(encoding="utf-8").splitlines()]
+    by_language = {lang: [row for row in rows if row["lang"] == lang] for lang in sorted({row["lang"] for row in rows})}
+    for line in questions.read_text(encoding="utf-8").splitlines():
+        told = json.loads(line)
+        own = rows[told["n"]]
+        if not is_in(own["source"], HELD_OF_WRITTEN, part):
+            continue
+        for asked in told["questions"]:
+            if own["lang"] == asked["lang"] == ENGLISH:
+                continue
+            is_foreign = asked["lang"] != own["lang"]
+            others = draw_others(own, by_language[own["lang"]], OTHER_PASSAGES // (2 if is_foreign else 1), drawn)
+            if is_foreign:
+                own_language = by_language.get(asked["lang"], [])
+                others += draw_others(own, own_language, OTHER_PASSAGES - len(others), drawn)
+            is_titled = drawn.random() < TITLED
+            listed = [(title_of(row) if is_titled else "", row["source"]) for row in (own, *others)]
+            name = f"{passages.stem} {asked['lang']} about {own['lang']}"
+            yield Asked(name, asked["q"], listed, list_answers(asked), asked["lang"], own["lang"])
+
+
 def draw_others(
     own: dict[str, Any], rows: Sequence[dict[str, Any]], count: int, drawn: random.Random
 ) -> list[dict[str, Any]]:
@@ -100,7 +133,7 @@ def list_answers(asked: dict[str, Any]) -> list[str]:
 
 def make_group(asked: Asked) -> dict[str, Any] | None:
     """Return the question with its sentences: the text that the model reads, and whether it answers."""
-    question = read_question(asked.question, ENGLISH)
+    question = read_question(asked.question, asked.language)
     sources = [
         Source(index=number, title=title, url=f"https://page{number}.test/", text=text)
         for number, (title, text) in enumerate(asked.passages, 1)
@@ -110,14 +143,14 @@ def make_group(asked: Asked) -> dict[str, Any] | None:
     if not quotable:
         return None
     wanted = [plain(answer) for answer in asked.answers]
-    near = order_by_closeness(
-        asked.question, quotable[:MAX_NEAR_ENGLISH], [make_model_input(c, question) for c in quotable]
-    )
+    measured = MAX_NEAR_ENGLISH if asked.is_english else MAX_NEAR
+    texts = [make_model_input(one, question) for one in quotable]
+    near = order_by_closeness(asked.question, quotable[:measured], texts, is_english=asked.is_english)
     chosen = {id(one) for one in selection.chosen}
     kept = [
         *near[:NEAREST],
         *(one for one in near[NEAREST:] if is_answer(one, wanted) or id(one) in chosen),
-        *(one for one in quotable[MAX_NEAR_ENGLISH:] if is_answer(one, wanted)),
+        *(one for one in quotable[measured:] if is_answer(one, wanted)),
     ]
     sentences = [
         {"text": make_model_input(one, question), "answers": is_answer(one, wanted), "is_own": one.source_rank == 0}
@@ -126,11 +159,13 @@ def make_group(asked: Asked) -> dict[str, Any] | None:
     return {"set": asked.name, "question": asked.question, "has_answer": bool(wanted), "sentences": sentences}
 
 
-VECTORS: dict[str, Any] = {}
+VECTORS: dict[str, Any] = {}  # of sentences: a set needs those of one model only
 
 
-def order_by_closeness(question: str, candidates: Sequence[Candidate], texts: Sequence[str]) -> list[Candidate]:
-    model = load_english()
+def order_by_closeness(
+    question: str, candidates: Sequence[Candidate], texts: Sequence[str], *, is_english: bool
+) -> list[Candidate]:
+    model = load_english() if is_english else load_universal()
     for text in texts[: len(candidates)]:
         if text not in VECTORS:
             VECTORS[text] = model.encode_sentences([text])[0]
@@ -149,12 +184,17 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("open_half", type=Path)
     parser.add_argument("--written", nargs="*", default=[], help="PASSAGES=QUESTIONS, each a file of JSON lines")
+    parser.add_argument("--languages", nargs="*", default=[], help="the same, with a `lang`: nothing else is read")
     parser.add_argument("--squad", type=Path, help="train-v1.1.json of SQuAD")
     parts = parser.add_mutually_exclusive_group()
     parts.add_argument("--held-out", dest="part", action="store_const", const="held-out", default="training")
     parts.add_argument("--whole", dest="part", action="store_const", const="whole")
     a = parser.parse_args()
-    asked = list(read_clapnq(a.open_half / "clapnq.jsonl.gz", a.part)) if a.part != "whole" else []
+    has_clapnq = a.part != "whole" and not a.languages
+    asked = list(read_clapnq(a.open_half / "clapnq.jsonl.gz", a.part)) if has_clapnq else []
+    for pair in a.languages:
+        passages, questions = map(Path, pair.split("="))
+        asked += read_languages(passages, questions, a.part)
     for pair in a.written:
         passages, questions = map(Path, pair.split("="))
         asked += read_written(passages, questions, a.part)

@@ -2,11 +2,13 @@
 
     python -m scripts.support_model.answers OPEN [--weights FOLDER] [--write] --unseen PASSAGES=QUESTIONS…
 
-Only what the models were not trained on is used: a third of CLAPNQ's open half, a sixth of the passages of --limits, and those of
---unseen. Each question is asked about ten passages, its own and nine of other questions; CLAPNQ's also about its own alone. The
-weights of English are fitted to CLAPNQ and --unseen, and its limits come from --limits. The weights of other languages are fitted
-to --languages, whose passages and questions have a `lang`; only questions in the language of their passage count. Nothing is
-fitted to --measured. Run it in the environment of the product, with the extra `meaning` and scikit-learn.
+Only what the models were not trained on is used: a third of CLAPNQ's open half, a sixth of the passages of --limits and
+--languages, and those of --unseen and --unseen-languages. Each question is asked about ten passages, its own and nine of other
+questions; CLAPNQ's also about its own alone. The weights of English are fitted to CLAPNQ and --unseen, and its limits come from
+--limits. The weights of other languages are fitted to --languages and --unseen-languages, whose passages and questions have a
+`lang`: `languages` to the questions in the language of their passage, `across` to the others, half of whose other passages are in
+the language of the question. Nothing is fitted to --measured. Run it in the environment of the product, with the extra `meaning`
+and scikit-learn.
 """
 
 import argparse
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from scripts.support_model.answer_groups import draw_others, list_answers
+from scripts.support_model.answer_groups import Part, draw_others, list_answers, read_languages
 from scripts.support_model.questions import HELD_OF_CLAPNQ, HELD_OF_WRITTEN, is_held_out, plain
 from scripts.support_model.texts import read_open_half
 from sklearn.linear_model import LogisticRegression
@@ -30,27 +32,33 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive import reranking
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.selection import Selection, choose_by_words
-from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
+from modules.llm_platform.domain.ports.support_model import ENGLISH, QUESTION_LANGUAGES
 from modules.llm_platform.domain.text import data_files
 from modules.llm_platform.infrastructure.models.sentences.encoder import PackagedSentenceEncoder
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
 
 FEATURES: Final[dict[reranking.ScoringModel, tuple[str, ...]]] = {
-    "english": ("log_odds", "closeness", "lead"), "languages": ("log_odds", "lead"), "near": ("closeness", "lead"),
+    "english": ("log_odds", "closeness", "lead"), "languages": ("log_odds", "lead"),
+    "across": ("log_odds", "lead"), "near": ("closeness", "lead"),
 }  # fmt: skip
 OTHER_PASSAGES: Final = 9
 # Share of the questions without an answer that get one.
-ANSWERED_WRONGLY: Final[dict[reranking.ScoringModel, float]] = {"english": 0.12, "languages": 0.1, "near": 0.12}
+ANSWERED_WRONGLY: Final[dict[reranking.ScoringModel, float]] = {
+    "english": 0.12, "languages": 0.12, "across": 0.1, "near": 0.12
+}  # fmt: skip
 SHOWN_WRONGLY: Final = 0.6  # share of these whose best sentence is shown as one that may answer
 # What the words chose may be lower: they know options, defaults and code of manuals, which the models seldom saw.
 WORDS_LOWER: Final = 2.5
-WORDS_WITHIN: Final = 1.0
-ANY_DISTANCE: Final = 9.0  # closeness alone does not outweigh the choice of the words
+# Closeness alone does not outweigh the choice of the words.
+WORDS_WITHIN: Final[dict[reranking.ScoringModel, float]] = {
+    "english": 1.0, "languages": 2.5, "across": 1.0, "near": 9.0
+}  # fmt: skip
 FOLDS: Final = 5
 
 
 LIMITS_FROM: Final[dict[reranking.ScoringModel, str]] = {
-    "english": "limits of ten", "languages": "languages of ten", "near": "unseen of ten",
+    "english": "limits of ten", "languages": "languages of ten", "across": "across of ten",
+    "near": "unseen of ten",
 }  # fmt: skip
 NOT_FITTED: Final = ("limits of ten", "measured of ten")
 
@@ -62,9 +70,14 @@ class Case:
     passages: tuple[tuple[str, str], ...]  # titles and texts
     answers: tuple[str, ...]
     language: str = ENGLISH
+    passage_language: str = ENGLISH
 
-    def is_fitted_to(self, kind: reranking.ScoringModel) -> bool:
-        return self.name not in NOT_FITTED and (self.language == ENGLISH) is (kind != "languages")
+    @property
+    def kinds(self) -> tuple[reranking.ScoringModel, ...]:
+        """The kinds that the case is read for."""
+        if self.language != self.passage_language:
+            return ("across",)
+        return ("english", "near") if self.language == ENGLISH else ("languages",)
 
 
 @dataclass
@@ -94,33 +107,38 @@ def list_clapnq(open_half: Path) -> Iterator[Case]:
 
 
 def list_set(name: str, pair: str, *, is_held_out_only: bool = False) -> Iterator[Case]:
-    """Yield the questions that are in the language of their passage, one that the support model reads."""
     for text, asked, others in list_asked(pair, random.Random(5)):
-        language = asked.get("lang", ENGLISH)
-        if is_held_out_only and not is_held_out(text, HELD_OF_WRITTEN):
-            continue
-        if language == asked.get("passage", ENGLISH) and language in READ_LANGUAGES:
-            yield Case(f"{name} of ten", asked["q"], (("", text), *others), tuple(list_answers(asked)), language)
+        if not is_held_out_only or is_held_out(text, HELD_OF_WRITTEN):
+            yield Case(f"{name} of ten", asked["q"], (("", text), *others), tuple(list_answers(asked)))
+
+
+def list_languages(pair: str, part: Part) -> Iterator[Case]:
+    """Yield the questions about the passages of a part, if the support model reads both languages."""
+    passages, questions = map(Path, pair.split("="))
+    for asked in read_languages(passages, questions, part):
+        languages = (asked.language, asked.passage_language)
+        if QUESTION_LANGUAGES.issuperset(languages):
+            name = "languages of ten" if asked.language == asked.passage_language else "across of ten"
+            listed = tuple(asked.passages[: 1 + OTHER_PASSAGES])
+            yield Case(name, asked.question, listed, tuple(asked.answers), *languages)
 
 
 def list_asked(pair: str, drawn: random.Random) -> Iterator[tuple[str, dict[str, Any], list[tuple[str, str]]]]:
-    """Yield each text with a question about it, and nine other passages of its folder or language."""
+    """Yield each text with a question about it, and nine other passages, those of its folder first."""
     passages, questions = map(Path, pair.split("="))
     rows = [json.loads(line) for line in passages.read_text(encoding="utf-8").splitlines()]
     for line in questions.read_text(encoding="utf-8").splitlines():
         told = json.loads(line)
         own = rows[told["n"]]
-        language = own.get("lang", ENGLISH)
-        same = [row for row in rows if row.get("lang", ENGLISH) == language]
         for asked in told["questions"]:
-            others = [("", row["source"]) for row in draw_others(own, same, OTHER_PASSAGES, drawn)]
-            yield own["source"], asked | {"passage": language}, others
+            others = [("", row["source"]) for row in draw_others(own, rows, OTHER_PASSAGES, drawn)]
+            yield own["source"], asked, others
 
 
 async def read_case(
     case: Case, encoder: PackagedSentenceEncoder, model: OnnxSupportModel, kinds: Sequence[str]
 ) -> list[Read]:
-    """Return the scores of the sentences; those of an English case also as if question and sentences were in two languages."""
+    """Return the scores of the sentences for each kind of the case."""
     question = read_question(case.question, case.language)
     sources = [
         Source(index=number, title=title, url=f"https://page{number}.test/", text=text)
@@ -130,26 +148,24 @@ async def read_case(
     near = reranking.list_quotable(selection)
     if not near:
         return []
-    groups: dict[reranking.ScoringModel, reranking.ComparedSentences] = (
-        {
-            "english": reranking.ComparedSentences(near[: reranking.MAX_NEAR_ENGLISH], is_english=True),
-            "near": reranking.ComparedSentences(near),
-        }
-        if case.language == ENGLISH
-        else {"languages": reranking.ComparedSentences(near)}
-    )
+    everything = reranking.ComparedSentences(near)
+    only_english = reranking.ComparedSentences(near[: reranking.MAX_NEAR_ENGLISH], is_english=True)
     found = []
-    for kind, group in groups.items():
+    for kind in case.kinds:
         if kind not in kinds:
             continue
+        group = only_english if kind == "english" else everything
         texts = [reranking.make_model_input(one, question) for one in group.sentences]
         closeness = await encoder.measure_closeness(question.text, texts, is_english=group.is_english)
         read = reranking.select_nearest(selection, group, closeness)
+        if kind == "across":
+            read = [one for one in read if one.candidate.found_in.language != case.language]
         if kind != "near":
             pairs = [(question.text, reranking.make_model_input(one.candidate, question)) for one in read]
             scores = await model.score_answers(pairs, is_english=kind == "english")
             read = [replace(one, log_odds=odds) for one, odds in zip(read, scores, strict=True)]
-        found.append(Read(case, kind, question, selection, read))
+        if read:
+            found.append(Read(case, kind, question, selection, read))
     return found
 
 
@@ -200,7 +216,7 @@ def report(kind: reranking.ScoringModel, cases: Sequence[Read], odds: Sequence[n
             limits = {
                 "answers_from": round(limit, 2),
                 "words_from": round(limit - WORDS_LOWER, 2),
-                "words_within": WORDS_WITHIN if kind != "near" else ANY_DISTANCE,
+                "words_within": WORDS_WITHIN[kind],
                 "may_answer_from": round(float(np.quantile(best[~has_answer], 1 - SHOWN_WRONGLY)), 2),
             }
     return limits
@@ -226,7 +242,13 @@ def main() -> None:
     )
     parser.add_argument("--limits", nargs="+", required=True, help="the same: a sixth, which was not, sets the limits")
     parser.add_argument("--measured", nargs="*", default=[], help="the same, only for the report")
-    parser.add_argument("--languages", required=True, help="the same, in other languages")
+    parser.add_argument(
+        "--languages",
+        nargs="+",
+        required=True,
+        help="the same, in other languages: a sixth, which was not in the training",
+    )
+    parser.add_argument("--unseen-languages", nargs="*", default=[], help="the same: all of it")
     parser.add_argument("--only", nargs="*", default=list(FEATURES), choices=list(FEATURES), help="fit only these")
     parser.add_argument("--write", action="store_true", help="write the weights into the package")
     a = parser.parse_args()
@@ -235,19 +257,22 @@ def main() -> None:
         *(case for pair in a.unseen for case in list_set("unseen", pair)),
         *(case for pair in a.limits for case in list_set("limits", pair, is_held_out_only=True)),
         *(case for pair in a.measured for case in list_set("measured", pair)),
-        *(case for case in list_set("languages", a.languages) if case.language != ENGLISH),
+        *(case for pair in a.languages for case in list_languages(pair, "held-out")),
+        *(case for pair in a.unseen_languages for case in list_languages(pair, "whole")),
     ]
     everything = asyncio.run(read_all(listed, a.weights, a.only))
     path = Path(data_files.__file__).parent / "data" / "answer_weights.json"
     made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     for kind in a.only:
         cases = [read for read in everything if read.kind == kind]
-        fitted = [read for read in cases if read.case.is_fitted_to(kind)]
+        fitted = [read for read in cases if read.case.name not in NOT_FITTED]
         folds = np.random.default_rng(1).integers(0, FOLDS, len(cases))
         odds: list[np.ndarray] = [np.array([])] * len(cases)
         for fold in range(FOLDS):
             held = [at for at in range(len(cases)) if folds[at] == fold]
-            of_others = [read for at, read in enumerate(cases) if folds[at] != fold and read.case.is_fitted_to(kind)]
+            of_others = [
+                read for at, read in enumerate(cases) if folds[at] != fold and read.case.name not in NOT_FITTED
+            ]
             for at, one in zip(held, fit(kind, of_others, [cases[at] for at in held])[1], strict=True):
                 odds[at] = one
         limits = report(kind, cases, odds)

@@ -2,7 +2,8 @@
 
 Usage: `python -m scripts.support_model.export TRAINED BASE OUT.onnx PAIRS.jsonl.gz`
 
-PAIRS are only compared. They may also be the questions with sentences that `answer_groups` writes.
+PAIRS are only compared. They may also be the questions with sentences that `answer_groups` writes. With `--share-words`, the
+vectors of the pieces are stored in a file beside OUT, which another model with the same vectors uses, too.
 """
 
 import argparse
@@ -22,6 +23,8 @@ from transformers import AutoModelForSequenceClassification
 
 BLOCK = 32  # numbers of four bits with one scale
 LOST = 1e-4  # at most of a number
+WORDS = ("words", "words_scales")
+PAGE = 4096  # bytes: onnxruntime maps the file into memory
 NAMES = ("input_ids", "token_type_ids", "attention_mask")
 
 
@@ -75,6 +78,24 @@ def put_words_in_four_bits(path: Path, model: torch.nn.Module) -> None:
     onnx.save(onnx_model, path)
 
 
+def share_words(path: Path, name: str) -> None:
+    """Move the vectors of the pieces and their scales into a file beside the model. If there is one, it must be the same."""
+    model, stored = onnx.load(path), b""
+    for one in model.graph.initializer:
+        if one.name in WORDS:
+            stored += bytes(-len(stored) % PAGE)
+            for key, value in (("location", name), ("offset", len(stored)), ("length", len(one.raw_data))):
+                one.external_data.add(key=key, value=str(value))
+            stored += one.raw_data
+            one.ClearField("raw_data")
+            one.data_location = TensorProto.EXTERNAL
+    words = path.with_name(name)
+    if words.exists() and words.read_bytes() != stored:
+        raise SystemExit(f"{words} has other vectors of the pieces")
+    words.write_bytes(stored)
+    path.write_bytes(model.SerializeToString())
+
+
 def strip_notes(path: Path) -> None:
     """Remove what the exporter notes beside each node: names of modules and paths of the machine."""
     model = onnx.load(path)
@@ -100,6 +121,7 @@ def main() -> None:
     parser.add_argument(
         "--words-in-four-bits", action="store_true", help="as the package of `multilingual_base` has them"
     )
+    parser.add_argument("--share-words", metavar="NAME", help="store the vectors of the pieces in this file beside OUT")
     a = parser.parse_args()
     model = AutoModelForSequenceClassification.from_pretrained(a.trained, attn_implementation="eager").eval()
     whole = a.out.with_suffix(".float.onnx")
@@ -115,6 +137,8 @@ def main() -> None:
     strip_notes(a.out)
     if a.words_in_four_bits:
         put_words_in_four_bits(a.out, model)
+    if a.share_words:
+        share_words(a.out, a.share_words)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(a.out), options)

@@ -1,13 +1,15 @@
 """Make float weights from the ONNX file of the package, to begin another stage where no earlier stage is at hand.
 
-    python -m scripts.support_model.restore BASE OUT
+    python -m scripts.support_model.restore BASE OUT [--languages]
 
-OUT can be `--start` of `train`. The weights are those of eight bits, so they differ from the trained ones in the third digit.
+OUT can be `--start` of `train`. With `--languages` it is made of the model of other languages, and START of `train_answers`. The
+weights are those of eight bits, so they differ from the trained ones in the third digit.
 """
 
 import argparse
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,8 +18,9 @@ from onnx import numpy_helper
 from scripts.support_model.train import check_base
 from transformers import AutoModelForSequenceClassification
 
-SHIPPED = Path("src/modules/llm_platform/infrastructure/models/support/support.onnx")
+FOLDER = Path("src/modules/llm_platform/infrastructure/models/support")
 HIDDEN = 384
+ANSWER = 1  # the head of questions
 IN_A_LAYER = (  # the order in which the exporter numbers the matrices of a layer
     "attention.self.query",
     "attention.self.key",
@@ -45,14 +48,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("base", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument(
+        "--languages", action="store_true", help="the model of other languages, with the head of questions alone"
+    )
     a = parser.parse_args()
-    check_base(a.base)
+    if not a.languages:
+        check_base(a.base)
     model = AutoModelForSequenceClassification.from_pretrained(a.base, num_labels=2)
-    floats, state = read_floats(SHIPPED), model.state_dict()
+    shipped = FOLDER / ("support_languages.onnx" if a.languages else "support.onnx")
+    floats, state = read_floats(shipped), model.state_dict()
     numbered = sorted(
         (name for name in floats if re.fullmatch(r"val_\d+", name) and floats[name].size > HIDDEN), key=read_number
     )
-    names = [f"bert.encoder.layer.{layer}.{part}.weight" for layer in range(6) for part in IN_A_LAYER]
+    names = [
+        f"bert.encoder.layer.{layer}.{part}.weight"
+        for layer in range(model.config.num_hidden_layers)
+        for part in IN_A_LAYER
+    ]
     matrices = {name: floats[number].T for name, number in zip(names, numbered, strict=True)}
     named = {name.removeprefix("model."): values for name, values in floats.items() if name.startswith("model.")}
     for name in ("bert.pooler.dense.weight", "classifier.weight"):
@@ -61,7 +73,17 @@ def main() -> None:
     for name, values in (named | matrices).items():
         state[name] = torch.tensor(np.ascontiguousarray(values)).reshape(state[name].shape)
     model.load_state_dict(state)
+    if a.languages:
+        keep_head(model, ANSWER)
     model.save_pretrained(a.out)
+
+
+def keep_head(model: Any, kept: int) -> None:
+    """Keep only one of the heads of a model."""
+    head = model.classifier
+    model.classifier = torch.nn.Linear(head.in_features, 1)
+    model.classifier.load_state_dict({name: one[kept : kept + 1] for name, one in head.state_dict().items()})
+    model.config.num_labels = model.num_labels = 1
 
 
 def read_number(name: str) -> int:

@@ -6,6 +6,7 @@ A batch has sixteen questions, each with at most two right sentences and seven w
 loss is the sum of two: whether each sentence answers, and which one of a question's sentences does. START is what
 `answer_base` wrote, or an earlier stage. The vectors of the pieces are rounded to four bits and stay as they are, so `export`
 can store them so. The model computes in bfloat16, which a processor with AMX does twice as fast; the weights are kept as floats.
+With `--floats` it computes in floats, which is faster on other processors.
 """
 
 import argparse
@@ -181,17 +182,19 @@ def rate_at(step: int, steps: int, *, is_level: bool) -> float:
 
 
 class Training:
-    """A model in bfloat16 with its optimizer. The pieces of the tokenizer keep their vectors, rounded to four bits.
+    """A model, in bfloat16 or floats, with its optimizer. The pieces of the tokenizer keep their vectors, rounded to four bits.
 
     `rates` returns the share of the rate at each step.
     """
 
-    def __init__(self, model: Any, start: Path, rate: float, rates: Callable[[int], float]) -> None:
+    def __init__(
+        self, model: Any, start: Path, rate: float, rates: Callable[[int], float], dtype: torch.dtype = torch.bfloat16
+    ) -> None:
         pieces = model.get_input_embeddings().weight.requires_grad_(False)
         pieces.copy_(round_to_four_bits(pieces))
         self._words = pieces.detach().clone()
         self._copies = FloatCopies(model, start)
-        self.model = model.to(torch.bfloat16)
+        self.model = model.to(dtype)
         self._optimizer = torch.optim.AdamW(self._copies.floats, lr=rate, weight_decay=0.01, fused=True)
         self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimizer, rates)
 
@@ -255,12 +258,17 @@ def main() -> None:
     parser.add_argument("groups", type=Path, nargs="+")
     add_arguments(parser, steps=900, rate=5e-5)
     parser.add_argument("--level", action="store_true", help="keep the rate, because another stage follows")
+    parser.add_argument("--floats", action="store_true", help="compute in floats, not in bfloat16")
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="of a pair: 128 for the model of several languages")
     a = parser.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(a.seed)
-    groups = read_groups(a.groups, load_tokenizer(a.tokenizer, "only_second"))
+    groups = read_groups(a.groups, load_tokenizer(a.tokenizer, "only_second", a.tokens))
     print(f"{len(groups)} questions, {sum(map(len, groups))} pairs", flush=True)
-    training = Training(load_model(a.start, 1), a.start, a.rate, lambda step: rate_at(step, a.steps, is_level=a.level))
+    dtype = torch.float32 if a.floats else torch.bfloat16
+    training = Training(
+        load_model(a.start, 1), a.start, a.rate, lambda step: rate_at(step, a.steps, is_level=a.level), dtype
+    )
 
     def measure(batch: Sequence[Sequence[Pair]]) -> Sequence[torch.Tensor]:
         scores = read_scores(training.model, [one for group in batch for one in group])

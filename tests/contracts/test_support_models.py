@@ -19,7 +19,8 @@ from modules.llm_platform.infrastructure.models.support.onnx_support_model impor
     ENGLISH_CLAIMS,
     ENGLISH_QUESTIONS,
     MEAN_IS_OPEN,
-    OTHER_LANGUAGES,
+    OTHER_CLAIMS,
+    OTHER_QUESTIONS,
     QUOTE_IS_OPEN,
     OnnxSupportModel,
     Release,
@@ -62,7 +63,7 @@ class TestOnnxSupportModel(SupportModelContract):
         yield model
         await model.aclose()
 
-    @pytest.mark.parametrize("release", [ENGLISH_CLAIMS, ENGLISH_QUESTIONS, OTHER_LANGUAGES])
+    @pytest.mark.parametrize("release", [ENGLISH_CLAIMS, ENGLISH_QUESTIONS, OTHER_CLAIMS, OTHER_QUESTIONS])
     @pytest.mark.parametrize("content", [b"", b"\x08\x08\x12\x07pytorch"])
     def test_damaged_weights_say_how_to_mend_them(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, release: Release
@@ -131,7 +132,7 @@ asyncio.run(OnnxSupportModel().score_answers([("Is the mill old?", "The mill is 
             )
         )
         folder = Path(onnx_support_model.__file__).parent
-        english, other = (onnx_support_model._load(folder, one) for one in (ENGLISH_CLAIMS, OTHER_LANGUAGES))
+        english, other = (onnx_support_model._load(folder, one) for one in (ENGLISH_CLAIMS, OTHER_CLAIMS))
         (clear,) = english.score(0, [(unsaid.claim, quote)])
         assert clear < QUOTE_IS_OPEN[0]
         twice, thrice = (english.score(0, [(one.claim, quote), (one.claim, passage)]) for one in (said, left_open))

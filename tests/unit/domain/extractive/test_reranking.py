@@ -167,18 +167,53 @@ def test_the_closest_sentences_are_in_the_language_of_the_question(odds_of_engli
 
 
 @for_each(
+    "own, foreign, quoted, shown",
+    [
+        (1.5, 9.0, "en", ["fr", "en"]),  # the question's own language comes first if it answers
+        (0.9, 9.0, "fr", ["fr", "en"]),
+        (0.9, 0.9, "", ["en", "fr"]),
+        (0.9, 0.2, "", ["en"]),
+    ],
+)
+def test_a_foreign_sentence_answers_if_no_own_one_does(
+    own: float, foreign: float, quoted: str, shown: list[str]
+) -> None:
+    """A foreign sentence that may answer is shown among the closest ones."""
+    pages = [
+        Source(index=1, title="Leave", url="https://a.example/", text="Full-time staff have 26 days of paid leave."),
+        Source(
+            index=2,
+            title="Congés",
+            url="https://b.example/",
+            text="Le personnel de la mairie a trente jours de congé par an, fixés avec le chef.",
+        ),
+    ]
+    selection = choose_by_words(read_question("How much holiday am I entitled to?", "en"), pages)
+    scored = [
+        ScoredSentence(one, 0.0, 0.0, own, "english")
+        if one.source.index == 1
+        else ScoredSentence(one, 0.0, 0.0, foreign, "across")
+        for one in list_quotable(selection)
+    ]
+    reranked = choose_by_models(selection, scored)
+    assert [one.found_in.language for one in reranked.selection.chosen] == [quoted][: bool(quoted)]
+    assert [one.found_in.language for one in reranked.ordered] == shown
+
+
+@for_each(
     "question, sentence, kind",
     [
         ("en", "en", "english"),
         ("de", "de", "languages"),
-        ("en", "de", "near"),
-        ("de", "en", "near"),
-        ("nl", "nl", "near"),
-        ("nl", "en", "near"),
+        ("en", "de", "across"),
+        ("de", "en", "across"),
+        ("de", "fr", "across"),
+        ("sv", "sv", "near"),
+        ("sv", "en", "near"),
     ],
 )
-def test_a_question_is_compared_with_sentences_of_its_language(question: str, sentence: str, kind: str) -> None:
-    """Scores of two models cannot be compared. If the language is unknown, only the encoder decides."""
+def test_the_languages_of_question_and_sentence_choose_the_model(question: str, sentence: str, kind: str) -> None:
+    """If a language is unknown, or if the support model cannot read it, only the encoder decides."""
     assert choose_scoring_model(question, sentence) == kind
 
 

@@ -27,7 +27,7 @@ from modules.llm_platform.domain.extractive.selection import (
     is_shown_with,
     lacks_exact,
 )
-from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
+from modules.llm_platform.domain.ports.support_model import ENGLISH, QUESTION_LANGUAGES
 from modules.llm_platform.domain.text.data_files import load_data
 
 MAX_NEAR: Final = 240  # sentences of one question that may get a vector
@@ -42,8 +42,10 @@ AGREED_TERMS: Final = 3  # the question must have at least this many terms
 AGREED_COVERAGE: Final = 0.4  # the sentence must have this share of the terms, by weight
 MAX_BEFORE_CHARS: Final = 160  # only the end of the sentence before is read
 
-ScoringModel = Literal["english", "languages", "near"]
-"""The model that scores a sentence: the English support model, the one for other languages, or the encoder alone (`near`)."""
+ScoringModel = Literal["english", "languages", "across", "near"]
+"""The model that scores a sentence: the English support model, the one for other languages (`across` if the question is in
+another language than the sentence), or the encoder alone (`near`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,11 @@ class ScoredSentence:
         return weights.bias + sum(weight * features[name] for name, weight in weights.features.items())
 
     @property
+    def answers(self) -> bool:
+        """Whether the sentence is certain enough to be quoted."""
+        return self.answer_log_odds >= self.weights.answers_from
+
+    @property
     def margin(self) -> float:
         """How far the log-odds exceed the threshold of their model.
 
@@ -135,11 +142,12 @@ class ScoredSentence:
 def choose_scoring_model(question: str | None, sentence: str | None) -> ScoringModel:
     """Return which model scores a sentence. `question` and `sentence` are the languages of the two.
 
-    If they differ, the encoder alone scores, because the log-odds of two models cannot be compared: a foreign file among English
-    files would seem to answer too often.
+    The encoder alone scores if one of the languages is uncertain, or if the support model cannot read it.
     """
-    if question != sentence or question not in READ_LANGUAGES:
+    if question not in QUESTION_LANGUAGES or sentence not in QUESTION_LANGUAGES:
         return "near"
+    if question != sentence:
+        return "across"
     return "english" if question == ENGLISH else "languages"
 
 
@@ -223,7 +231,7 @@ class RerankedSelection:
 
     - `selection.chosen` has the sentences that answer.
     - `ordered` has the scored sentences, the likeliest answer first. If the models choose none because they are
-      uncertain, it has only the sentences in the language of the question, if there are any.
+      uncertain, sentences in another language than the question are left out, unless they may answer.
     - `may_answer` is True if no sentence certainly answers, but the first of `ordered` may.
     """
 
@@ -233,38 +241,47 @@ class RerankedSelection:
 
 
 def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> RerankedSelection:
-    """Choose the sentences that answer.
-
-    The best sentence has the highest margin above `may_answer_from`. The sentences chosen by words stay if the question has
-    several parts, or if the best sentence reaches `words_from` and one of them is nearly as good. An uncertain best sentence is
-    chosen alone if it is agreed. The choice is dropped if it lacks an option, sign or identifier of the question.
-    """
+    """Choose the sentences that answer: those in the language of the question or, if none of them does, those in others."""
     ranked = sorted(scored, key=lambda one: -one.margin)
-    ordered = [one.candidate for one in ranked]
+    own = [one for one in ranked if one.scored_by != "across"]
+    foreign = [one for one in ranked if one.scored_by == "across"]
+    for group in (own, foreign):
+        if group and (chosen := _choose_from(selection, group)):
+            if chosen is not selection.chosen and lacks_exact(selection.question, chosen):
+                chosen = []
+            return RerankedSelection(replace(selection, chosen=chosen), [one.candidate for one in ranked])
+    closest = _leave_out_foreign(selection.question, ranked)
+    shown = [one.candidate for one in closest]
+    return RerankedSelection(replace(selection, chosen=[]), shown, may_answer=closest[0].margin >= 0)
+
+
+def _choose_from(selection: Selection, ranked: Sequence[ScoredSentence]) -> list[Candidate]:
+    """Return the sentences that answer, if the best ones have the highest margin above `may_answer_from`.
+
+    The sentences chosen by words stay if the question has several parts, or if the best sentence reaches `words_from` and one of
+    them is nearly as good. An uncertain best sentence is chosen alone if it is agreed.
+    """
     best, limits = ranked[0], ranked[0].weights
     by_words = [one.margin for one in ranked if one.candidate in selection.chosen]
     # The models compare a sentence with the whole question, so they cannot tell that it answers one of several parts.
     has_parts = asks_several_things(selection.question)
     is_close = bool(by_words) and max(by_words) >= best.margin - limits.words_within
     if by_words and (has_parts or (best.answer_log_odds >= limits.words_from and is_close)):
-        return RerankedSelection(selection, ordered)
-    may_answer = best.answer_log_odds >= limits.may_answer_from
-    if best.answer_log_odds >= limits.answers_from:
-        chosen = _choose_answers(ranked)
-    elif best.is_agreed and may_answer:
-        chosen = add_antecedent(best.candidate)
-    else:
-        closest = _prefer_question_language(selection.question, ranked)
-        shown = [one.candidate for one in closest]
-        return RerankedSelection(replace(selection, chosen=[]), shown, may_answer=closest[0].margin >= 0)
-    return RerankedSelection(
-        replace(selection, chosen=[] if lacks_exact(selection.question, chosen) else chosen), ordered
-    )
+        return selection.chosen
+    if best.answers:
+        return _choose_answers(ranked)
+    if best.is_agreed and best.answer_log_odds >= limits.may_answer_from:
+        return add_antecedent(best.candidate)
+    return []
 
 
-def _prefer_question_language(question: Question, ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
-    """Return the sentences in the language of the question; all sentences if there are none."""
-    return [one for one in ranked if one.candidate.found_in.language == question.language] or ranked
+def _leave_out_foreign(question: Question, ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
+    """Return the sentences that are in the language of the question or may answer it; all sentences if there are none."""
+
+    def is_shown(one: ScoredSentence) -> bool:
+        return one.candidate.found_in.language == question.language or (one.scored_by == "across" and one.margin >= 0)
+
+    return [one for one in ranked if is_shown(one)] or ranked
 
 
 def _choose_answers(ranked: Sequence[ScoredSentence]) -> list[Candidate]:
@@ -276,9 +293,7 @@ def _choose_answers(ranked: Sequence[ScoredSentence]) -> list[Candidate]:
         is_repeated = any(
             measure_overlap(candidate, other) >= REPEATS_FROM or is_shown_with(other, candidate) for other in chosen
         )
-        is_near = (
-            one.answer_log_odds >= one.weights.answers_from and one.margin >= ranked[0].margin - NEARLY_BEST_LOG_ODDS
-        )
+        is_near = one.answers and one.margin >= ranked[0].margin - NEARLY_BEST_LOG_ODDS
         if is_near and group and not is_repeated and len(chosen) + len(group) <= MAX_QUOTES:
             chosen += group
     return chosen

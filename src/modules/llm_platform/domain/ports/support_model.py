@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 ENGLISH: Final = "en"
-# The languages in which the support model was measured.
+# The languages in which the support model was measured, and those in which it learned from questions.
 READ_LANGUAGES: Final = frozenset({ENGLISH, "ar", "de", "es", "fr", "he", "ru", "zh"})
-
+QUESTION_LANGUAGES: Final = READ_LANGUAGES | {"it", "ja", "nl", "pl", "pt"}
 
 Task = Literal["support", "answer"]
 """What a score is about: whether a passage supports a claim, or whether a sentence answers a question."""

@@ -45,7 +45,7 @@ class ModelFiles:
         options = SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = ONE_THREAD
         options.enable_cpu_mem_arena = False  # the arena would keep 20 MB more
-        self._check(weights, digest)  # given as bytes, the weights would be in memory twice
+        self.check(weights, digest)  # given as bytes, the weights would be in memory twice
         return InferenceSession(
             str(weights), options, providers=["CPUExecutionProvider"], disabled_optimizers=list(SLOW_FUSIONS)
         )
@@ -56,13 +56,14 @@ class ModelFiles:
             from tokenizers import Tokenizer
         except ImportError as error:
             raise SupportModelError(self._not_installed) from error
-        self._check(path, digest)
+        self.check(path, digest)
         tokenizer = Tokenizer.from_file(str(path))
         tokenizer.no_padding()
         tokenizer.enable_truncation(max_tokens, strategy="longest_first")
         return tokenizer
 
-    def _check(self, path: Path, digest: str | None) -> None:
+    def check(self, path: Path, digest: str | None) -> None:
+        """Raise SupportModelError if the file cannot be read or has another digest."""
         try:
             with path.open("rb") as content:
                 found = file_digest(content, sha256).hexdigest()

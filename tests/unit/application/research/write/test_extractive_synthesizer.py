@@ -154,18 +154,47 @@ async def test_the_words_decide_where_a_model_fails(
     assert [(entry.component, entry.reason) for entry in written.degraded] == [(component, "support_model: install it")]
 
 
-async def test_a_sentence_in_the_language_of_the_question_is_read() -> None:
-    """The encoder compares all languages; the log-odds of two models cannot be compared with each other."""
-    text = "Die Mitarbeiter haben im Jahr dreißig Tage Urlaub. Der Antrag wird zwei Wochen vorher gestellt."
-    sources = (Source(index=1, title="Handbuch", url="https://a.example/1", text=text),)
-    encoder, model = FakeSentenceEncoder(), FakeSupportModel()
-    writer = ExtractiveSynthesizer(encoder, model)
-    await writer.synthesize(SynthesisRequest("How many days off are there for the staff?", sources, "en"))
-    assert model.asked == []
-    await writer.synthesize(SynthesisRequest("Wie viele freie Tage gibt es für die Mitarbeiter?", sources, "de"))
-    assert len(encoder.asked) == 2
+URLAUB = "Die Mitarbeiter haben im Jahr dreißig Tage Urlaub. Der Antrag wird zwei Wochen vorher gestellt."
+GERMAN = (Source(index=1, title="Handbuch", url="https://a.example/1", text=URLAUB),)
+
+
+@for_each(
+    "question, language",
+    [
+        ("Wie viele freie Tage gibt es für die Mitarbeiter?", "de"),
+        ("How many days off are there for the staff?", "en"),
+        ("Combien de jours de congé le personnel a-t-il ?", "fr"),
+    ],
+)
+async def test_a_sentence_in_another_language_than_english_is_read_by_the_model_for_several(
+    question: str, language: str
+) -> None:
+    model = FakeSupportModel(answers=lambda question, sentence: 9.0 if "dreißig" in sentence else -9.0)
+    written = await ExtractiveSynthesizer(FakeSentenceEncoder(), model).synthesize(
+        SynthesisRequest(question, GERMAN, language)
+    )
     assert [len(pairs) for pairs in model.asked] == [2]
     assert model.foreign == model.asked
+    assert "dreißig Tage" in written.text
+
+
+async def test_the_encoder_alone_compares_a_language_that_the_model_cannot_read() -> None:
+    encoder, model = FakeSentenceEncoder(), FakeSupportModel()
+    await ExtractiveSynthesizer(encoder, model).synthesize(
+        SynthesisRequest("Hur många dagar är personalen ledig?", GERMAN, "sv")
+    )
+    assert len(encoder.asked) == 1
+    assert model.asked == []
+
+
+@for_each("odds, groups", [(9.0, 1), (-9.0, 2)])
+async def test_other_languages_are_measured_only_if_no_english_sentence_answers(odds: float, groups: int) -> None:
+    """Each sentence of another language takes some milliseconds, and an English answer is preferred anyway."""
+    sources = (*HANDBOOK, GERMAN[0].model_copy(update={"index": len(HANDBOOK) + 1}))
+    encoder = FakeSentenceEncoder(about_leave)
+    model = FakeSupportModel(answers=lambda question, sentence: odds if is_about_leave(sentence) else -9.0)
+    await ExtractiveSynthesizer(encoder, model).synthesize(SynthesisRequest(ASKED.question, sources, "en"))
+    assert len(encoder.asked) == groups
 
 
 async def test_both_models_are_loaded_during_the_search() -> None:

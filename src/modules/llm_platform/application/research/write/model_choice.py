@@ -32,7 +32,7 @@ from modules.llm_platform.domain.extractive.reranking import (
 )
 from modules.llm_platform.domain.extractive.selection import Selection
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
-from modules.llm_platform.domain.ports.support_model import READ_LANGUAGES, ISupportModel
+from modules.llm_platform.domain.ports.support_model import QUESTION_LANGUAGES, ISupportModel
 from shared.exceptions import AppException
 
 MODELS_LATE: Final = (
@@ -96,7 +96,7 @@ class _Reranker:
 
     async def _find_named_rows(self, model: ISupportModel) -> list[Candidate]:
         """Return the rows that the question names, if they answer. In a language that the model cannot read none do."""
-        if self._question.language not in READ_LANGUAGES:
+        if self._question.language not in QUESTION_LANGUAGES:
             return []
         cells: list[ScoredCell] = []
         for named in self._named[:MAX_GROUPS]:
@@ -106,12 +106,14 @@ class _Reranker:
     async def _score_nearest_sentences(self, near: Sequence[Candidate]) -> list[ScoredSentence]:
         if self._model is None:
             return await self._select_nearest(ComparedSentences(near), near[0])
-        scored: list[ScoredSentence] = []
         groups = group_by_language(self._question, near)
         for group in groups:
             self._encoder.begin_loading(is_english=group.is_english)
+        scored: list[ScoredSentence] = []
         for group in groups:
             scored += await self._score_sentences(await self._select_nearest(group, near[0]), self._model)
+            if group.is_english and any(one.answers for one in scored):
+                break  # sentences in other languages are measured only if no English one answers an English question
         return scored
 
     async def _select_nearest(self, group: ComparedSentences, best: Candidate) -> list[ScoredSentence]:

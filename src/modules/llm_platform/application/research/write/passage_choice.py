@@ -15,7 +15,7 @@ from modules.llm_platform.domain.extractive.rendering import render_rows_to_read
 from modules.llm_platform.domain.extractive.tables import RowsFound
 from modules.llm_platform.domain.llm.context_budget import SMALL_READ_TOKENS, BudgetedText, keep_passages
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
-from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES, ISupportModel
+from modules.llm_platform.domain.ports.support_model import ENGLISH, QUESTION_LANGUAGES, ISupportModel
 from modules.llm_platform.domain.retrieval.excerpt import TextPassage, join_passages, rank_passages
 from modules.llm_platform.domain.row_claims.questions import find_answering_rows, may_be_answered_by_rows
 from modules.llm_platform.domain.text.language import get_primary_subtag
@@ -138,7 +138,7 @@ class PassageChooser:
         closeness = await self._encoder.measure_closeness(question, [passage.titled for passage in by_words])
         near = _fuse(by_words, closeness, NEAR_RANKS)
         primary = get_primary_subtag(language)
-        if self._model is None or primary not in READ_LANGUAGES:
+        if self._model is None or primary not in QUESTION_LANGUAGES:
             return near
         read = near[:MAX_READ]
         pairs = [(question, passage.titled) for passage in read]

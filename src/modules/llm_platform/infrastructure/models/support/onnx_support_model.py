@@ -1,7 +1,8 @@
-"""The support model of the package: three cross-encoders in eight bits and less, run by onnxruntime on a CPU.
+"""The support model of the package: four cross-encoders in eight bits and less, run by onnxruntime on a CPU.
 
-One of 22 million parameters reads English claims, and one of 33 million English questions. One of 51 million parameters reads
-claims and questions in other languages, and the English claims that the first one leaves open.
+One of 22 million parameters reads English claims, and one of 33 million English questions. Two of 51 million parameters read
+claims and questions in other languages and across languages. The one for claims also reads the English claims that the first one
+leaves open. The two share 30 million parameters, the vectors of the pieces of words, which are in a file of their own.
 
 `scripts/support_model/` makes the weights from named data.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from itertools import compress
@@ -46,6 +47,7 @@ class Release:
     """The files of one of the encoders with their SHA-256 digests.
 
     - `tasks` are what the scores of a pair are about, in the order of the scores.
+    - `words` is a file beside the weights, to which the weights refer: the vectors of the pieces of words.
     - `max_tokens` is how many tokens of a pair the training read.
     """
 
@@ -55,6 +57,8 @@ class Release:
     tokenizer: str
     tokenizer_digest: str
     max_tokens: int
+    words: str | None = None
+    words_digest: str = ""
 
 
 ENGLISH_CLAIMS: Final = Release(
@@ -73,13 +77,21 @@ ENGLISH_QUESTIONS: Final = Release(
     tokenizer_digest=ENGLISH_CLAIMS.tokenizer_digest,
     max_tokens=112,
 )
-OTHER_LANGUAGES: Final = Release(
-    tasks=("support", "answer"),
+OTHER_CLAIMS: Final = Release(
+    tasks=("support",),
     weights="support_languages.onnx",
-    weights_digest="32067fe875e56e7594087afd817dc1ec9dc15fd9663eec6f372b76f082bfb40f",
+    weights_digest="c5737b69fe809bd25264dda7f099f3b3052647c530be98cd531dd9465ca4bbc8",
     tokenizer="tokenizer_languages.json",
     tokenizer_digest="04d58bf83a82dc518d5f481cf7deea2efd838ad603c77a185df8019be1ab1156",
     max_tokens=128,
+    words="words_languages.bin",
+    words_digest="8e11a46b1e6d5288f6fc95ff48e7e16a72f7f467207adc7bf1cca462583de4f6",
+)
+OTHER_QUESTIONS: Final = replace(
+    OTHER_CLAIMS,
+    tasks=("answer",),
+    weights="answers_languages.onnx",
+    weights_digest="b14d43f7752016a332136a61b227c78542d27c61cf82df5ad587381d292ec2db",
 )
 
 Pair = tuple[str, str]
@@ -88,14 +100,14 @@ Pair = tuple[str, str]
 class OnnxSupportModel(ISupportModel):
     """Scores pairs in one thread of its own, so that all answers together use one core.
 
-    The encoders of English take 60 and 80 MB, the encoder of other languages 110 MB. An encoder is loaded when it reads its
+    The encoders of English take 60 and 80 MB, each encoder of other languages 70 MB. An encoder is loaded when it reads its
     first pair.
     `folder` has the weights and the tokenizers. The default is the folder of this module.
     """
 
     name = "encoder"
     digest = sha256(
-        f"{ENGLISH_CLAIMS.weights_digest} {OTHER_LANGUAGES.weights_digest} {QUOTE_IS_OPEN} {MEAN_IS_OPEN} {SLOW_FUSIONS}".encode()
+        f"{ENGLISH_CLAIMS.weights_digest} {OTHER_CLAIMS.weights_digest} {QUOTE_IS_OPEN} {MEAN_IS_OPEN} {SLOW_FUSIONS}".encode()
     ).hexdigest()
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -109,10 +121,10 @@ class OnnxSupportModel(ISupportModel):
     async def score(self, claims: Sequence[ClaimToRead], *, is_english: bool = True) -> list[float]:
         beside_passage = [(one.claim, one.passage) for one in claims]
         if not is_english:
-            return await self._read(OTHER_LANGUAGES, "support", beside_passage)
+            return await self._read(OTHER_CLAIMS, "support", beside_passage)
         beside_quote = await self._read(ENGLISH_CLAIMS, "support", [(one.claim, one.quote) for one in claims])
         readings = [[score] for score in beside_quote]
-        for release, (lowest, highest) in ((ENGLISH_CLAIMS, QUOTE_IS_OPEN), (OTHER_LANGUAGES, MEAN_IS_OPEN)):
+        for release, (lowest, highest) in ((ENGLISH_CLAIMS, QUOTE_IS_OPEN), (OTHER_CLAIMS, MEAN_IS_OPEN)):
             is_open = [lowest <= fmean(scores) <= highest for scores in readings]
             further = await self._read(release, "support", list(compress(beside_passage, is_open)))
             for scores, score in zip(compress(readings, is_open), further, strict=True):
@@ -120,7 +132,7 @@ class OnnxSupportModel(ISupportModel):
         return [fmean(scores) for scores in readings]
 
     async def score_answers(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
-        return await self._read(ENGLISH_QUESTIONS if is_english else OTHER_LANGUAGES, "answer", pairs)
+        return await self._read(ENGLISH_QUESTIONS if is_english else OTHER_QUESTIONS, "answer", pairs)
 
     async def _read(self, release: Release, task: Task, pairs: Sequence[Pair]) -> list[float]:
         cut = [(_clean(one), _clean(other)) for one, other in pairs]
@@ -176,6 +188,8 @@ def _clean(text: str) -> str:
 def _load(folder: Path, release: Release) -> _CrossEncoder:
     """Return an encoder of a folder, which all platforms of the process share. Only the files of the package have digests."""
     is_package = folder == Path(__file__).parent
+    if release.words and is_package:
+        FILES.check(folder / release.words, release.words_digest)
     session = FILES.open_session(folder / release.weights, release.weights_digest if is_package else None)
     tokenizer_digest = release.tokenizer_digest if is_package else None
     return _CrossEncoder(
