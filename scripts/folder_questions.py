@@ -26,7 +26,7 @@
   were not read. The models of decisions 114 and 115 were measured with them; `mixed3` was first asked with decision 115.
 - `mixed4`: a third of the questions are in other words. Its answers were read after it had been asked once.
 - `mixed5`, `mixed6`: a quarter of the questions are in other words, the others of seven kinds. The answers to `mixed5` were read.
-- `several1`, `several2`: files in five and six languages; a quarter of the questions are in other words, and a quarter in another
+- `several1`, `several2`: files in five and six languages; three of eleven questions are in other words, and three in another
   language than the file. The answers to `several1` were read, those to `several2` not.
 - `tables`: the rules for named rows had been written when these were first asked; what came later has seen them.
 - `rows`: two sets (`set`). The rules for described rows were written with the first one. The second one was asked once; a few

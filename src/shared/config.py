@@ -546,7 +546,7 @@ class Settings(BaseSettings):
         "auto",
         "Whether answers without a language model, and the passages for a local model, are chosen by meaning too: off, on "
         "(an error if the extra `meaning` is not installed), or auto (on if it is installed). A sentence encoder compares "
-        "16 languages; the support model reads eight of them too, unless CITATION_ENCODER is off",
+        "16 languages; the support model reads thirteen languages too, unless CITATION_ENCODER is off",
         "you want answers chosen by words alone (off), or an error when the extra is missing (on)",
         example="off",
     )

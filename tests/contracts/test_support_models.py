@@ -74,6 +74,34 @@ class TestOnnxSupportModel(SupportModelContract):
         with pytest.raises(SupportModelError, match="pip install --force-reinstall llm-platform"):
             onnx_support_model._load(tmp_path, release)
 
+    @pytest.mark.parametrize("content", [None, b"other vectors"])
+    def test_damaged_word_vectors_say_how_to_mend_them(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+    ) -> None:
+        monkeypatch.setattr(onnx_support_model, "__file__", str(tmp_path / "onnx_support_model.py"))
+        if content is not None:
+            (tmp_path / "words_languages.bin").write_bytes(content)
+        with pytest.raises(SupportModelError, match="pip install --force-reinstall llm-platform"):
+            onnx_support_model._load(tmp_path, OTHER_QUESTIONS)
+
+    async def test_other_weights_without_their_word_vectors_are_an_error_of_ours(self, tmp_path: Path) -> None:
+        folder = Path(onnx_support_model.__file__).parent
+        for name in (OTHER_QUESTIONS.weights, OTHER_QUESTIONS.tokenizer):
+            (tmp_path / name).symlink_to(folder / name)
+        with pytest.raises(SupportModelError):
+            await OnnxSupportModel(tmp_path).score_answers([("Wann?", "Um acht.")], is_english=False)
+
+    async def test_the_model_finds_answers_across_languages(self, model: OnnxSupportModel) -> None:
+        question = "How long may the children stay up on the class trip?"
+        answer, other = await model.score_answers(
+            [
+                (question, "Um 22 Uhr liegen alle Kinder in ihren Betten (Klassenfahrt)."),
+                (question, "Jedes Kind bringt höchstens 40 Euro mit (Klassenfahrt)."),
+            ],
+            is_english=False,
+        )
+        assert answer > other + SURE_BY
+
     def test_the_runtime_keeps_no_device_id_and_sends_no_telemetry(self, tmp_path: Path) -> None:
         """The runtime decides at its first import whether to write a device id, so the test uses a new process.
 

@@ -200,6 +200,45 @@ def test_a_foreign_sentence_answers_if_no_own_one_does(
     assert [one.found_in.language for one in reranked.ordered] == shown
 
 
+def test_a_foreign_sentence_with_the_option_answers_if_the_own_one_lacks_it() -> None:
+    pages = [
+        Source(index=1, title="Rebase", url="https://a.example/", text="A rebase moves commits onto another base."),
+        Source(
+            index=2,
+            title="Rebase",
+            url="https://b.example/",
+            text="L'option --onto indique la nouvelle base sur laquelle les commits sont rejoués.",
+        ),
+    ]
+    selection = replace(choose_by_words(read_question("What does --onto do in a rebase?", "en"), pages), chosen=[])
+    scored = [
+        ScoredSentence(one, 0.0, 0.0, 4.0, "english" if one.source.index == 1 else "across")
+        for one in list_quotable(selection)
+    ]
+    assert [one.source.index for one in choose_by_models(selection, scored).selection.chosen] == [2]
+    without = choose_by_models(selection, [one for one in scored if one.candidate.source.index == 1])
+    assert without.selection.chosen == []
+    assert not without.may_answer
+
+
+def test_the_choice_of_the_words_stays_in_the_languages_that_answer() -> None:
+    """The models reject the English sentence, so it is not quoted beside the French one."""
+    pages = [
+        Source(index=1, title="Club", url="https://a.example/", text="The Maribor club has a boat in Maribor."),
+        Source(index=2, title="Club", url="https://b.example/", text="Le club Maribor a trente membres à Maribor."),
+    ]
+    selection = choose_by_words(read_question("How many members does the Maribor club have?", "en"), pages)
+    selection = replace(selection, chosen=list_quotable(selection))
+    assert [one.found_in.language for one in selection.chosen] == ["en", "fr"]
+    scored = [
+        ScoredSentence(one, 0.0, 0.0, -9.0, "english")
+        if one.source.index == 1
+        else ScoredSentence(one, 0.0, 0.0, 3.0, "across")
+        for one in selection.chosen
+    ]
+    assert [one.source.index for one in choose_by_models(selection, scored).selection.chosen] == [2]
+
+
 @for_each(
     "question, sentence, kind",
     [

@@ -231,7 +231,7 @@ class RerankedSelection:
 
     - `selection.chosen` has the sentences that answer.
     - `ordered` has the scored sentences, the likeliest answer first. If the models choose none because they are
-      uncertain, sentences in another language than the question are left out, unless they may answer.
+      uncertain, sentences in another language than the question are left out, unless they may answer by the support model.
     - `may_answer` is True if no sentence certainly answers, but the first of `ordered` may.
     """
 
@@ -241,42 +241,51 @@ class RerankedSelection:
 
 
 def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> RerankedSelection:
-    """Choose the sentences that answer: those in the language of the question or, if none of them does, those in others."""
+    """Choose the sentences that answer: those in the language of the question or, if none of them does, those in others.
+
+    Sentences that the models choose are dropped if they lack an option, sign or identifier of the question.
+    """
     ranked = sorted(scored, key=lambda one: -one.margin)
     own = [one for one in ranked if one.scored_by != "across"]
     foreign = [one for one in ranked if one.scored_by == "across"]
-    for group in (own, foreign):
-        if group and (chosen := _choose_from(selection, group)):
-            if chosen is not selection.chosen and lacks_exact(selection.question, chosen):
-                chosen = []
+    is_dropped = False
+    for group in filter(None, (own, foreign)):
+        chosen = _keep_choice_of_words(selection, group)
+        if not chosen and (chosen := _choose_answers(group)) and lacks_exact(selection.question, chosen):
+            chosen, is_dropped = [], True
+        if chosen:
             return RerankedSelection(replace(selection, chosen=chosen), [one.candidate for one in ranked])
     closest = _leave_out_foreign(selection.question, ranked)
-    shown = [one.candidate for one in closest]
-    return RerankedSelection(replace(selection, chosen=[]), shown, may_answer=closest[0].margin >= 0)
+    return RerankedSelection(
+        replace(selection, chosen=[]),
+        [one.candidate for one in closest],
+        may_answer=closest[0].margin >= 0 and not is_dropped,
+    )
 
 
-def _choose_from(selection: Selection, ranked: Sequence[ScoredSentence]) -> list[Candidate]:
-    """Return the sentences that answer, if the best ones have the highest margin above `may_answer_from`.
+def _keep_choice_of_words(selection: Selection, ranked: Sequence[ScoredSentence]) -> list[Candidate]:
+    """Return the sentences that the words chose in the languages of `ranked`, which has the highest margin first.
 
-    The sentences chosen by words stay if the question has several parts, or if the best sentence reaches `words_from` and one of
-    them is nearly as good. An uncertain best sentence is chosen alone if it is agreed.
+    They stay if the question has several parts, or if the best sentence reaches `words_from` and one of them is nearly as good.
     """
     best, limits = ranked[0], ranked[0].weights
     by_words = [one.margin for one in ranked if one.candidate in selection.chosen]
+    if not by_words:
+        return []
     # The models compare a sentence with the whole question, so they cannot tell that it answers one of several parts.
-    has_parts = asks_several_things(selection.question)
-    is_close = bool(by_words) and max(by_words) >= best.margin - limits.words_within
-    if by_words and (has_parts or (best.answer_log_odds >= limits.words_from and is_close)):
+    if asks_several_things(selection.question):
         return selection.chosen
-    if best.answers:
-        return _choose_answers(ranked)
-    if best.is_agreed and best.answer_log_odds >= limits.may_answer_from:
-        return add_antecedent(best.candidate)
-    return []
+    if best.answer_log_odds < limits.words_from or max(by_words) < best.margin - limits.words_within:
+        return []
+    languages = {one.candidate.found_in.language for one in ranked}
+    return [one for one in selection.chosen if one.found_in.language in languages]
 
 
 def _leave_out_foreign(question: Question, ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
-    """Return the sentences that are in the language of the question or may answer it; all sentences if there are none."""
+    """Return the sentences that are in the language of the question or, by the support model, may answer it.
+
+    If there are none, all sentences are returned.
+    """
 
     def is_shown(one: ScoredSentence) -> bool:
         return one.candidate.found_in.language == question.language or (one.scored_by == "across" and one.margin >= 0)
@@ -285,7 +294,14 @@ def _leave_out_foreign(question: Question, ranked: Sequence[ScoredSentence]) -> 
 
 
 def _choose_answers(ranked: Sequence[ScoredSentence]) -> list[Candidate]:
-    """Return the sentences that answer nearly as certainly as the best one, at most MAX_QUOTES and without repetition."""
+    """Return the sentences that answer nearly as certainly as the best one, at most MAX_QUOTES and without repetition.
+
+    `ranked` has the highest margin first. If even the best one is uncertain, it is returned if it is agreed and may answer.
+    """
+    best = ranked[0]
+    if not best.answers:
+        is_agreed = best.is_agreed and best.answer_log_odds >= best.weights.may_answer_from
+        return add_antecedent(best.candidate) if is_agreed else []
     chosen: list[Candidate] = []
     for one in ranked:
         candidate = one.candidate
@@ -293,7 +309,7 @@ def _choose_answers(ranked: Sequence[ScoredSentence]) -> list[Candidate]:
         is_repeated = any(
             measure_overlap(candidate, other) >= REPEATS_FROM or is_shown_with(other, candidate) for other in chosen
         )
-        is_near = one.answers and one.margin >= ranked[0].margin - NEARLY_BEST_LOG_ODDS
+        is_near = one.answers and one.margin >= best.margin - NEARLY_BEST_LOG_ODDS
         if is_near and group and not is_repeated and len(chosen) + len(group) <= MAX_QUOTES:
             chosen += group
     return chosen

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 ENGLISH: Final = "en"
-# The languages in which the support model was measured, and those in which it learned from questions.
+# The support model reads claims in READ_LANGUAGES, in which it was measured, and questions and sentences in QUESTION_LANGUAGES.
 READ_LANGUAGES: Final = frozenset({ENGLISH, "ar", "de", "es", "fr", "he", "ru", "zh"})
 QUESTION_LANGUAGES: Final = READ_LANGUAGES | {"it", "ja", "nl", "pl", "pt"}
 

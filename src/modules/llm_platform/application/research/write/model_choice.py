@@ -112,7 +112,7 @@ class _Reranker:
         scored: list[ScoredSentence] = []
         for group in groups:
             scored += await self._score_sentences(await self._select_nearest(group, near[0]), self._model)
-            if group.is_english and any(one.answers for one in scored):
+            if group.is_english and choose_by_models(self._selection, scored).selection.chosen:
                 break  # sentences in other languages are measured only if no English one answers an English question
         return scored
 
