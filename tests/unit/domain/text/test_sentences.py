@@ -95,3 +95,17 @@ def test_a_german_ordinal_ends_no_sentence(sentence: str) -> None:
     assert cut("Das Kind ist 18. Danach zieht es aus.", "de") == ["Das Kind ist 18.", "Danach zieht es aus."]
     assert cut("Es gilt bis zum 5. Danach verfällt es.", "de") == ["Es gilt bis zum 5.", "Danach verfällt es."]
     assert cut("Das steht im 3.\n\nKapitel beginnen hier.", "de") == ["Das steht im 3.", "Kapitel beginnen hier."]
+
+
+@for_each("language", ["en", "de", "fr", "sv"])
+def test_a_german_date_is_not_divided_in_any_language(language: str) -> None:
+    """An answer in English may quote a German sentence."""
+    water = "Das Wasser wird am 5. April angestellt."
+    assert cut(f"{water} Ruhe ist bis zum 30. Oktober.", language) == [
+        water,
+        "Ruhe ist bis zum 30. Oktober.",
+    ]
+
+
+def test_a_number_before_an_english_month_ends_a_sentence() -> None:
+    assert cut("See item 5. April is next.") == ["See item 5.", "April is next."]

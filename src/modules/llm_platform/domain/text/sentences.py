@@ -29,6 +29,10 @@ _STOP = re.compile(r"\n\n|[.!?]\s|[。！？]")
 _NAME_BEFORE = re.compile(r"[A-Za-z_][\w.]*\.\Z")
 _NAME_AFTER = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*(?:\()?")
 _ORDINAL = re.compile(r"\b(?:[Dd](?:er|ie|as|en|em|es)|[Ii](?:m|ns)|[Zz]ur|[Bb]eim)\s\d{1,3}\.\Z")
+_DAY = re.compile(r"\b(?:[Aa](?:b|m)|[Vv]om|[Bb]is|[Zz]um|[Dd](?:en|em|er|es))\s\d{1,2}\.\Z")
+_GERMAN_MONTH = re.compile(
+    r"\s(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b"
+)
 _JOINED = re.compile(r"[A-Z]{2}|\w*?(?:[._(]|[a-z][A-Z])")
 
 
@@ -70,7 +74,8 @@ def _find_spans(window: str, begin: int, language: str) -> Iterator[Span]:
             continue
         start = at if piece[0] == bare[0] else at + len(piece) - len(piece.lstrip())
         end = start + len(bare)
-        if (start == last and _continues(window, last)) or (language == "de" and _ends_in_ordinal(window, last, start)):
+        is_ordinal = language == "de" and _ends_in_ordinal(window, last, start)
+        if (start == last and _continues(window, last)) or is_ordinal or _ends_in_day(window, last):
             last = end
             continue
         if last > 0:
@@ -95,6 +100,16 @@ def _continues(text: str, at: int) -> bool:
     if before is None or after is None:
         return False
     return "." in before[0][:-1] or _JOINED.match(after[0]) is not None
+
+
+def _ends_in_day(text: str, at: int) -> bool:
+    """Return whether a German date continues after its day: `am 5. April`. English answers quote German sentences."""
+    return (
+        at > 0
+        and text[at - 1] == "."
+        and _GERMAN_MONTH.match(text, at) is not None
+        and _DAY.search(text, max(0, at - ORDINAL_CHARS), at) is not None
+    )
 
 
 def _ends_in_ordinal(text: str, at: int, start: int) -> bool:
