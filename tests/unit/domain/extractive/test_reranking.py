@@ -179,42 +179,40 @@ def test_a_foreign_sentence_answers_if_no_own_one_does(
     own: float, foreign: float, quoted: str, shown: list[str]
 ) -> None:
     """A foreign sentence that may answer is shown among the closest ones."""
-    pages = [
-        Source(index=1, title="Leave", url="https://a.example/", text="Full-time staff have 26 days of paid leave."),
-        Source(
-            index=2,
-            title="Congés",
-            url="https://b.example/",
-            text="Le personnel de la mairie a trente jours de congé par an, fixés avec le chef.",
-        ),
-    ]
-    selection = choose_by_words(read_question("How much holiday am I entitled to?", "en"), pages)
-    scored = [
+    selection = select_from_two_languages(
+        "How much holiday am I entitled to?",
+        "Full-time staff have 26 days of paid leave.",
+        "Le personnel de la mairie a trente jours de congé par an, fixés avec le chef.",
+    )
+    reranked = choose_by_models(selection, score_two_languages(selection, own, foreign))
+    assert [one.found_in.language for one in reranked.selection.chosen] == [quoted][: bool(quoted)]
+    assert [one.found_in.language for one in reranked.ordered] == shown
+
+
+def select_from_two_languages(question: str, english: str, french: str) -> Selection:
+    texts = {"https://a.example/": english, "https://b.example/": french}
+    sources = [Source(index=at, title="Notes", url=url, text=text) for at, (url, text) in enumerate(texts.items(), 1)]
+    return choose_by_words(read_question(question, "en"), sources)
+
+
+def score_two_languages(selection: Selection, own: float, foreign: float) -> list[ScoredSentence]:
+    """Return the sentences with these log-odds of the English ones, and of the French ones."""
+    return [
         ScoredSentence(one, 0.0, 0.0, own, "english")
         if one.source.index == 1
         else ScoredSentence(one, 0.0, 0.0, foreign, "across")
         for one in list_quotable(selection)
     ]
-    reranked = choose_by_models(selection, scored)
-    assert [one.found_in.language for one in reranked.selection.chosen] == [quoted][: bool(quoted)]
-    assert [one.found_in.language for one in reranked.ordered] == shown
 
 
 def test_a_foreign_sentence_with_the_option_answers_if_the_own_one_lacks_it() -> None:
-    pages = [
-        Source(index=1, title="Rebase", url="https://a.example/", text="A rebase moves commits onto another base."),
-        Source(
-            index=2,
-            title="Rebase",
-            url="https://b.example/",
-            text="L'option --onto indique la nouvelle base sur laquelle les commits sont rejoués.",
-        ),
-    ]
-    selection = replace(choose_by_words(read_question("What does --onto do in a rebase?", "en"), pages), chosen=[])
-    scored = [
-        ScoredSentence(one, 0.0, 0.0, 4.0, "english" if one.source.index == 1 else "across")
-        for one in list_quotable(selection)
-    ]
+    selection = select_from_two_languages(
+        "What does --onto do in a rebase?",
+        "A rebase moves commits onto another base.",
+        "L'option --onto indique la nouvelle base sur laquelle les commits sont rejoués.",
+    )
+    selection = replace(selection, chosen=[])
+    scored = score_two_languages(selection, 4.0, 4.0)
     assert [one.source.index for one in choose_by_models(selection, scored).selection.chosen] == [2]
     without = choose_by_models(selection, [one for one in scored if one.candidate.source.index == 1])
     assert without.selection.chosen == []
@@ -223,19 +221,14 @@ def test_a_foreign_sentence_with_the_option_answers_if_the_own_one_lacks_it() ->
 
 def test_the_choice_of_the_words_stays_in_the_languages_that_answer() -> None:
     """The models reject the English sentence, so it is not quoted beside the French one."""
-    pages = [
-        Source(index=1, title="Club", url="https://a.example/", text="The Maribor club has a boat in Maribor."),
-        Source(index=2, title="Club", url="https://b.example/", text="Le club Maribor a trente membres à Maribor."),
-    ]
-    selection = choose_by_words(read_question("How many members does the Maribor club have?", "en"), pages)
+    selection = select_from_two_languages(
+        "How many members does the Maribor club have?",
+        "The Maribor club has a boat in Maribor.",
+        "Le club Maribor a trente membres à Maribor.",
+    )
     selection = replace(selection, chosen=list_quotable(selection))
     assert [one.found_in.language for one in selection.chosen] == ["en", "fr"]
-    scored = [
-        ScoredSentence(one, 0.0, 0.0, -9.0, "english")
-        if one.source.index == 1
-        else ScoredSentence(one, 0.0, 0.0, 3.0, "across")
-        for one in selection.chosen
-    ]
+    scored = score_two_languages(selection, -9.0, 3.0)
     assert [one.source.index for one in choose_by_models(selection, scored).selection.chosen] == [2]
 
 

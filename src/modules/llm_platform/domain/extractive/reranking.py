@@ -241,7 +241,7 @@ class RerankedSelection:
 
 
 def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> RerankedSelection:
-    """Choose the sentences that answer: those in the language of the question or, if none of them does, those in others.
+    """Choose the sentences that answer: in the language of the question or, if no such sentence answers, in other languages.
 
     Sentences that the models choose are dropped if they lack an option, sign or identifier of the question.
     """
