@@ -47,7 +47,7 @@ class Folder(WebSearchProviderContract):
 
     @pytest.fixture
     async def provider(self, folder: Path, tmp_path: Path) -> AsyncIterator[DocumentWebSearch]:
-        adapter = DocumentWebSearch(folder_index(folder, tmp_path / "kept", embedder=self.embedder()))
+        adapter = DocumentWebSearch(folder_index(folder, tmp_path / "kept", embedder=self.embedder()), needs_words=True)
         yield adapter
         await adapter.aclose()
 

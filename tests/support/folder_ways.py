@@ -66,7 +66,9 @@ def searching(way: Way, folder: Path, base: Path, **options: Any) -> DocumentWeb
     embedder = HashEmbedder() if way == "by meaning" else NoneEmbedder()
     store = {"open_store": SqliteVectorStore} if way == "in sqlite" else {}
     return DocumentWebSearch(
-        folder_index(folder, base, embedder=embedder, clock=lambda: 0.0, **options, **store), **options
+        folder_index(folder, base, embedder=embedder, clock=lambda: 0.0, **options, **store),
+        needs_words=True,
+        **options,
     )
 
 

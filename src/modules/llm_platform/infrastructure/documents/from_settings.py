@@ -117,7 +117,12 @@ def build_stored_folder_indexes(settings: Settings) -> StoredFolderIndexes:
 
 
 def build_document_search(
-    settings: Settings, resources: Resources, retrieval: RetrievalService, folder_index: FolderIndex | None
+    settings: Settings,
+    resources: Resources,
+    retrieval: RetrievalService,
+    folder_index: FolderIndex | None,
+    *,
+    needs_words: bool,
 ) -> IWebSearchProvider:
     """Return the search in the folder DOCUMENTS_DIR, or in the indexed collection, which may not exist yet."""
     from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
@@ -127,7 +132,7 @@ def build_document_search(
         settings.DOCUMENTS_BASE_URL,
         resources.redactor,
         "" if has_documents(settings) else OR_A_FOLDER,
-        needs_words=settings.EMBEDDER == "wordllama",
+        needs_words=needs_words,
     )
 
 

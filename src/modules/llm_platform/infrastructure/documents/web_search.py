@@ -87,9 +87,9 @@ class DocumentWebSearch(IWebSearchProvider):
     that the document is read from the index and not from the web. `otherwise` is appended to configuration errors, and says
     what else the user can do.
 
-    A vector search always finds something. With `needs_words`, meant for static vectors and always on for a folder, a search
-    finds nothing if no result has a significant word of the query, except tables if the query needs all rows. In a test, this
-    rejected 12 of 15 questions on other topics, and none of 22 questions on the documents' topics.
+    A vector search always finds something. With `needs_words`, meant for static vectors, a search finds nothing if no result
+    has a significant word of the query, except tables if the query needs all rows. In a test, this rejected 12 of 15 questions
+    on other topics, and none of 22 questions on the documents' topics.
     """
 
     name = "documents"
@@ -108,7 +108,7 @@ class DocumentWebSearch(IWebSearchProvider):
         self.folder = source if isinstance(source, FolderIndex) else None
         self._timeout = timeout
         self._otherwise = otherwise
-        self._needs_words = needs_words or self.folder is not None  # folders have static vectors
+        self._needs_words = needs_words
         self.redactor = redactor or Redactor()
         self._own = DocumentAddresses(None, redactor)
         self._published = DocumentAddresses(base_url, redactor)
