@@ -107,5 +107,22 @@ def test_a_german_date_is_not_divided_in_any_language(language: str) -> None:
     ]
 
 
+@for_each("language", ["en", "de", "fr"])
+def test_an_abbreviation_of_another_language_ends_no_sentence(language: str) -> None:
+    """ "M. Garnier" was two sentences in French, too."""
+    for sentence in (
+        "Nous avons vu M. Garnier et MM. Roy.",
+        "Siehe Nr. 5 bzw. Nr. 6.",
+        "Es sind ca. 10.",
+    ):
+        assert cut(f"{sentence} Fin.", language) == [sentence, "Fin."]
+
+
+def test_a_capital_letter_before_a_new_paragraph_ends_a_sentence() -> None:
+    assert cut("Voici M.\n\nGarnier", "fr") == ["Voici M.", "Garnier"]
+    assert cut("Das ist Nr. Fünf.", "de") == ["Das ist Nr. Fünf."]
+    assert cut("Das ist die Nr. Fertig.", "fr") == ["Das ist die Nr.", "Fertig."]
+
+
 def test_a_number_before_an_english_month_ends_a_sentence() -> None:
     assert cut("See item 5. April is next.") == ["See item 5.", "April is next."]

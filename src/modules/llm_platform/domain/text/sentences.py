@@ -19,6 +19,7 @@ END_CHARS: Final = 8  # a stop and the closing characters after it
 MAX_NAME_CHARS = 100  # searched before a stop without a space after it
 WINDOW_CHARS = 3000  # handed to the sentence splitter at once
 ORDINAL_CHARS = 12  # an article and the ordinal after it
+ABBREVIATION_CHARS = 6  # the longest abbreviation, and the character before it
 LAST_STOP_CHARS = 400  # the last stop of a window is searched here first
 
 _ENDS = re.compile(rf"[{STOPS}{WIDE_STOPS}{COLONS};][{CLOSING}]*\Z")
@@ -33,6 +34,8 @@ _DAY = re.compile(r"\b(?:[Aa](?:b|m)|[Vv]om|[Bb]is|[Zz]um|[Dd](?:en|em|er|es))\s
 _GERMAN_MONTH = re.compile(
     r"\s(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b"
 )
+# "M. Garnier" and "Nr. 5", which the splitter knows only in texts of their language, or not at all.
+_ABBREVIATION = re.compile(r"(?<!\w)(?:(?P<title>MM?)|(?P<number>Nr)|bzw|ca|vgl)\.\Z")
 _JOINED = re.compile(r"[A-Z]{2}|\w*?(?:[._(]|[a-z][A-Z])")
 
 
@@ -75,7 +78,8 @@ def _find_spans(window: str, begin: int, language: str) -> Iterator[Span]:
         start = at if piece[0] == bare[0] else at + len(piece) - len(piece.lstrip())
         end = start + len(bare)
         is_ordinal = language == "de" and _ends_in_ordinal(window, last, start)
-        if (start == last and _continues(window, last)) or is_ordinal or _ends_in_day(window, last):
+        is_cut = is_ordinal or _ends_in_day(window, last) or _ends_in_abbreviation(window, last)
+        if is_cut or (start == last and _continues(window, last)):
             last = end
             continue
         if last > 0:
@@ -110,6 +114,22 @@ def _ends_in_day(text: str, at: int) -> bool:
         and _GERMAN_MONTH.match(text, at) is not None
         and _DAY.search(text, max(0, at - ORDINAL_CHARS), at) is not None
     )
+
+
+def _ends_in_abbreviation(text: str, at: int) -> bool:
+    """Return whether the text ends with a French or German abbreviation before `at`, and continues in the same line.
+
+    A title is followed by a capital letter, and `Nr.` by a digit. English answers quote French and German sentences.
+    """
+    if at <= 0 or text[at - 1] != ".":
+        return False
+    found = _ABBREVIATION.search(text, max(0, at - ABBREVIATION_CHARS), at)
+    after = text[at : at + 2]
+    if found is None or len(after) < 2 or after[0] not in " \u00a0":
+        return False
+    if found["title"]:
+        return after[1].isupper()
+    return not found["number"] or after[1].isdigit()
 
 
 def _ends_in_ordinal(text: str, at: int, start: int) -> bool:
