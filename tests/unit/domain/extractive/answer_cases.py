@@ -121,7 +121,28 @@ MERCURY = (
     ("Mercury (mythology) | Myths", "Mercury is the Roman god of commerce and travellers. He wears winged shoes."),
 )
 
+BOILER = (
+    (
+        "Boiler",
+        "If the pressure is too low, the display shows E119. Top up the system until the display is clear. "
+        "If the display shows E125, the pump is blocked: call an engineer.",
+    ),
+)
+
 CASES = (
+    Case(
+        "a code is answered with that code",
+        "What if the display shows E125?",
+        BOILER,
+        must=("the pump is blocked",),
+        must_not=("E119",),
+    ),
+    Case(
+        "a code that the source lacks is not answered",
+        "What if the display shows E999?",
+        BOILER,
+        answered=False,
+    ),
     Case(
         "a definition from snippets",
         "What is Python asyncio?",

@@ -59,7 +59,7 @@ _SYMBOL = re.compile(
 )  # options and characters
 _NAME_AMPERSAND = re.compile(r"(?<=\w )&(?= +[A-ZÀ-Þ0-9])")
 _NAME_BEFORE = re.compile(r"(?<!\S)[A-ZÀ-Þ0-9]\S* +$")
-_IDENTIFIER = re.compile(r"\b(?:[A-Za-z]+_\w+|[A-Z]{6,})\b")
+_IDENTIFIER = re.compile(r"\b(?:[A-Za-z]+_\w+|[A-Z]{6,}|[A-Za-z]{1,3}\d{2,})\b")  # the last ones are codes such as E125
 _QUOTES = re.compile(r"[\"“”„«»『』「」`]")
 
 _ASKS_WHAT = re.compile(
