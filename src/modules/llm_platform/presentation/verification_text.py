@@ -71,7 +71,19 @@ def describe_unsupported(verified: VerifiedText) -> str:
 
 
 def describe_no_longer_hold(verified: VerifiedAgain) -> str:
+    """Return how many sentences no longer hold, of all or, if sources were not read, of those that were compared."""
+    read = {source.index for source in verified.sources if source.state == "read"}
+    cited = [sentence for sentence in verified.sentences if sentence.is_cited]
+    compared = [one for one in cited if any(citation.source_index in read for citation in one.citations)]
+    if len(compared) < len(cited):
+        return describe_comparison(verified, len(compared))
     return _describe_lost(verified.no_longer_hold, format_count(verified.counts.sentences, "sentence"))
+
+
+def describe_unread(verified: VerifiedAgain) -> str:
+    """Return how many sources could not be read; empty if all were."""
+    unread = sum(source.state != "read" for source in verified.sources)
+    return f"{unread} of {format_count(len(verified.sources), 'source')} could not be read" if unread else ""
 
 
 def describe_comparison(verified: VerifiedAgain, compared: int) -> str:

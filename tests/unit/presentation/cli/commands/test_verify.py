@@ -157,8 +157,7 @@ def test_a_file_with_markup_is_refused(capsys: pytest.CaptureFixture[str], tmp_p
     assert "is neither Markdown nor plain text" in printed.err
 
 
-def test_a_stored_answer_is_compared_with_its_pages(capsys: pytest.CaptureFixture[str]) -> None:
-    """How many sentences no longer hold, both quotes with their dates, and exit code 1 with --strict."""
+def _make_stored_answer() -> ResearchJobDetail:
     text = "It was completed in 1899 [1]."
     quote = "It was completed in 1899."
     was = Citation(start=0, end=24, source_index=1, quote=quote, quote_end=len(quote), verdict="supported", score=1.0)
@@ -170,7 +169,7 @@ def test_a_stored_answer_is_compared_with_its_pages(capsys: pytest.CaptureFixtur
         sources=(SourceRef(index=1, title="Tower", url=URL),),
         metadata=ResearchMetadata(latency_ms=1),
     )
-    job = ResearchJobDetail(
+    return ResearchJobDetail(
         id="abc",
         status="done",
         query="When?",
@@ -180,8 +179,12 @@ def test_a_stored_answer_is_compared_with_its_pages(capsys: pytest.CaptureFixtur
         request=ResearchRequest(query="When?"),
         response=response,
     )
+
+
+def test_a_stored_answer_is_compared_with_its_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    """How many sentences no longer hold, both quotes with their dates, and exit code 1 with --strict."""
     platform = Platform(PAGES)
-    platform.research_jobs = _Jobs(job)
+    platform.research_jobs = _Jobs(_make_stored_answer())
     code = run(["verify", "--research", "abc", "--strict"], part_wiring(platform, []))
     printed = capsys.readouterr()
     assert (code, printed.err) == (1, "llm-platform: 1 of 1 sentence no longer holds\n")
@@ -190,6 +193,16 @@ def test_a_stored_answer_is_compared_with_its_pages(capsys: pytest.CaptureFixtur
     assert lines[3] == f"  was supported on {READ_AT:%Y-%m-%d}: “It was completed in 1899.”"
     assert lines[4].startswith("  is not supported on ")
     assert lines[4].endswith("“It was completed in 1889.”")
+
+
+def test_a_stored_answer_whose_pages_cannot_be_read_is_not_verified(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --strict a crontab line must not stay silent."""
+    platform = Platform({})
+    platform.research_jobs = _Jobs(_make_stored_answer())
+    code = run(["verify", "--research", "abc", "--strict"], part_wiring(platform, []))
+    printed = capsys.readouterr()
+    assert (code, printed.err) == (1, "llm-platform: 1 of 1 source could not be read\n")
+    assert printed.out.splitlines()[0] == "No sentence was compared with a page of today"
 
 
 @pytest.mark.parametrize("arguments", [[], ["a.md", "--research", "abc"]])

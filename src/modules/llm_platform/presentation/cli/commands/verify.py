@@ -32,7 +32,11 @@ from modules.llm_platform.presentation.cli.options import build_request, reject
 from modules.llm_platform.presentation.cli.output import OutputOptions, Renderers
 from modules.llm_platform.presentation.cli.render import verification as render
 from modules.llm_platform.presentation.cli.render.json import write_model_json
-from modules.llm_platform.presentation.verification_text import describe_no_longer_hold, describe_unsupported
+from modules.llm_platform.presentation.verification_text import (
+    describe_no_longer_hold,
+    describe_unread,
+    describe_unsupported,
+)
 from shared.exceptions import AppException
 
 if TYPE_CHECKING:
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
 STDIN: Final = Path("-")
 VERIFIED_TEXT_BYTES: Final = 4 * MAX_VERIFIED_CHARS  # UTF-8 takes up to four bytes a character
 MAX_CONCURRENT_FILES: Final = 4
+MAX_WARNINGS: Final = 20  # files that could not be read, which are named
 # What `--output` writes beside Markdown, and office files: their markup would be taken for sentences, or for a sealed answer.
 NO_TEXT_SUFFIXES: Final = (".html", ".htm", ".json", ".docx", ".xlsx", ".pptx", ".epub", ".odt", ".pdf")
 TOO_MANY_FILES: Final = f"has more than {MAX_VERIFIED_SOURCES} files: name a smaller folder"
@@ -135,6 +140,9 @@ def verify(
             again = await platform.verification.verify_again(job, on_event=print_progress)
             return job.response.synthesis if job.response else "", again
         documents = await _read_documents(platform, paths)
+        if len(documents) < len(paths):
+            for problem in (await platform.list_documents(MAX_WARNINGS)).problems:
+                console.warn(f"{problem.path}: {problem.reason}")
         return text, await platform.verification.run(request, on_event=print_progress, given=documents)
 
     text, verified = setup.run_with_platform(wiring, settings, run)
@@ -158,10 +166,12 @@ def verify(
 
 
 def _require_supported(verified: VerifiedText) -> None:
-    """Raise CommandError if a sentence is not supported or, in a stored answer, no longer."""
+    """Raise CommandError if a sentence is not supported. For a stored answer: if one no longer holds, or a source is not read."""
     if isinstance(verified, VerifiedAgain):
         if verified.no_longer_hold:
             raise CommandError(describe_no_longer_hold(verified))
+        if unread := describe_unread(verified):
+            raise CommandError(unread)
     elif verified.counts.unsupported:
         raise CommandError(describe_unsupported(verified))
 
