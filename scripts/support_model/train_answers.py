@@ -237,6 +237,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, steps: int, rate: float) -
     parser.add_argument("--rate", type=float, default=rate)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--floats", action="store_true", help="compute in floats, not in bfloat16")
 
 
 def load_tokenizer(path: Path, strategy: str, tokens: int = TOKENS) -> Tokenizer:
@@ -258,7 +259,6 @@ def main() -> None:
     parser.add_argument("groups", type=Path, nargs="+")
     add_arguments(parser, steps=900, rate=5e-5)
     parser.add_argument("--level", action="store_true", help="keep the rate, because another stage follows")
-    parser.add_argument("--floats", action="store_true", help="compute in floats, not in bfloat16")
     parser.add_argument("--tokens", type=int, default=TOKENS, help="of a pair: 128 for the model of several languages")
     a = parser.parse_args()
     torch.set_num_threads(a.threads)

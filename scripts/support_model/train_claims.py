@@ -12,6 +12,7 @@ import gzip
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +39,7 @@ TIMES: Final = {
     "light": 5.0, "light-edited": 1.5, "near-copy": 1.0, "written": 3.0, "written-edited": 0.8, "attributionbench": 3.0,
     "lfqa": 3.0, "wice": 4.0, "factcheck-gpt": 2.0, "fool-me-twice": 4.0, "summedits": 5.0, "summedits-edited": 1.5,
     "summedits-sentences": 2.0, "own": 2.0, "breaking-nli": 0.5, "med": 0.6, "packages": 0.5, "manuals": 0.5, "verses": 0.4,
-    "unrelated": 0.6, "squad": 2.0,
+    "unrelated": 0.6, "squad": 2.0, "short": 8.0,
 }  # fmt: skip
 LESS_CERTAIN: Final = {"squad": 0.06}  # label smoothing for claims that a program generated
 
@@ -93,7 +94,9 @@ def main() -> None:
     torch.manual_seed(a.seed)
     claims, weights = read_claims(a.claims, load_tokenizer(a.tokenizer, "longest_first", TOKENS))
     print(f"{len(claims)} claims", flush=True)
-    training = Training(load_model(a.start, 2), a.start, a.rate, lambda step: rate_at(step, a.steps, is_level=False))
+    dtype = torch.float32 if a.floats else torch.bfloat16
+    rates = partial(rate_at, steps=a.steps, is_level=False)
+    training = Training(load_model(a.start, 2), a.start, a.rate, rates, dtype)
 
     def measure(batch: Sequence[Claim]) -> Sequence[torch.Tensor]:
         scores = read_scores(training.model, [one.pair for one in batch])
