@@ -63,3 +63,27 @@ def test_question_without_a_thing_of_its_own_gets_the_topic(question: str) -> No
 def test_question_that_names_its_thing_is_left_alone(question: str) -> None:
     """Also within a thread of some turns."""
     assert understood(question) == question
+
+
+ROW = """Highest “Minutes” of 5 rows:
+
+| No. | Piece | Minutes |
+| --- | --- | --- |
+| 3 | Five Mystical Songs | 20 [1] |
+"""
+
+
+@for_each(
+    ("question", "answer", "expected"),
+    [
+        ("Who composed it?", ROW, "Who composed Five Mystical Songs?"),
+        ("Who composed it?", f"{ROW}| 4 | Sleep | 20 [1] |", "piece longest: Who composed it?"),
+        ("And the shortest?", ROW, "piece longest: And the shortest?"),
+        ("Is there a break after it?", ROW, "Is there a break after Five Mystical Songs?"),
+        ("Who composed its text?", ROW, "piece longest: Who composed its text?"),
+    ],
+)
+def test_a_pronoun_after_one_row_is_the_name_of_the_row(question: str, answer: str, expected: str) -> None:
+    """Several rows, a possessive pronoun and another kind of follow-up get the topic instead."""
+    turn = Turn(question="Which piece is the longest?", answer=answer)
+    assert standalone_by_rules(question, [turn], "en") == expected

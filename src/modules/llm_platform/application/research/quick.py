@@ -167,11 +167,12 @@ class QuickResearch:
     def _choose_question(self, run: Run) -> str:
         """Return the question that the writer answers: for a model, the standalone question.
 
-        Without a model, a follow-up is answered as it was asked, if it has content words. The standalone question adds the
-        words of the topic, which all sources have, and so they would outweigh the words of the follow-up itself.
+        Without a model, a follow-up with the topic in front is answered as it was asked, if it has content words. All sources
+        have the words of the topic, so they would outweigh the words of the follow-up itself.
         """
         follow_up = run.follow_up
-        if follow_up and not self._tools.has_llm and has_content_words(follow_up.asked, run.language):
+        has_topic = follow_up is not None and follow_up.query.endswith(follow_up.asked)
+        if follow_up and has_topic and not self._tools.has_llm and has_content_words(follow_up.asked, run.language):
             return follow_up.asked
         return run.request.query
 

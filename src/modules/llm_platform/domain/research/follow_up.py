@@ -26,6 +26,7 @@ from modules.llm_platform.domain.extractive.question import (
     TermMatcher,
     read_question,
 )
+from modules.llm_platform.domain.markdown.cells import list_cell_spans
 from modules.llm_platform.domain.search.query_syntax import has_foreign_syntax
 from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.language import capitalises_nouns, get_primary_subtag, load_stop_words
@@ -48,16 +49,26 @@ MAX_DEFINITE_TERMS: Final = 2  # the most terms of a question such as `What is t
 MAX_REFERRING_TERMS: Final = 4  # a question with more terms names what its pronoun refers to
 MAX_HISTORY_CHARS: Final = 20_000  # the text in which the terms of a short question are looked up
 MAX_ANSWER_CHARS: Final = 3000  # the text in which terms are counted
+ONE_ROW_LINES: Final = 3  # the head of a table, the line below it and a row
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _CHUNK = re.compile(rf"[{UNSPACED}]+|[^\W_]\S*")
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+_TABLE_RULE = re.compile(r"\|[\s:|-]+\|\s*")
+_MARKER = re.compile(r"\[\d{1,4}\]")
 _POSSESSIVE = re.compile(r"['’]s$")
 _PUNCTUATION = "\"'“”„«»()¿¡?？.!,;:。！，；："
 _AND: Final = frozenset(["and", "und", "et", "y", "e", "ed", "en", "i", "и", "й", "та", "і"])
 
 
 def standalone_by_rules(question: str, turns: Sequence[Turn], language: str) -> str:
-    """Return the question; if it is elliptic, with the topic terms of the turns in front, cut at MAX_QUERY_CHARS."""
+    """Return the question; if it is elliptic, with the topic terms of the turns in front, cut at MAX_QUERY_CHARS.
+
+    If the last answer is one row of a table, the name of the row takes the place of the pronoun: "Who wrote it?" becomes "Who
+    wrote Locus iste?".
+    """
+    if turns and (named := _name_row(question, turns[-1].answer, get_primary_subtag(language))):
+        return named[:MAX_QUERY_CHARS]
     if not turns or not is_elliptic(question, turns, language):
         return question
     topic = topic_terms(question, turns, language)
@@ -199,6 +210,25 @@ def _find_known(terms: Sequence[Term], text: str) -> set[str]:
 
 def _join_turns(turns: Sequence[Turn]) -> str:
     return " ".join(f"{turn.question} {turn.answer}" for turn in turns)[-MAX_HISTORY_CHARS:]
+
+
+def _name_row(question: str, answer: str, primary: str) -> str:
+    """Return the question with the name of the only row of the answer in place of its first pronoun; empty if it has none."""
+    row = _find_row_name(answer) if _refers_back(question, primary) else ""
+    pronouns = load_data("follow_up")["row_pronouns"].get(primary, "").split()
+    words = (match for match in _WORD.finditer(question) if fold(match.group()) in pronouns)
+    if not row or (pronoun := next(words, None)) is None:
+        return ""
+    return f"{question[: pronoun.start()]}{row}{question[pronoun.end() :]}"
+
+
+def _find_row_name(answer: str) -> str:
+    """Return the first cell of letters in the only row of the only table of an answer; empty if there is none."""
+    lines = [line for line in answer.splitlines() if line.startswith("|")]
+    if len(lines) != ONE_ROW_LINES or _TABLE_RULE.fullmatch(lines[1]) is None:
+        return ""
+    cells = (_MARKER.sub("", lines[-1][start:end]).strip() for start, end in list_cell_spans(lines[-1]))
+    return next((cell for cell in cells if _LETTERS.search(cell)), "")
 
 
 def _refers_back(question: str, primary: str) -> bool:

@@ -275,8 +275,12 @@ def _collect(
 
 
 def select_reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:
-    """Return the earlier sources that match the question, best first, each cut at MAX_RESULT_CHARS."""
-    short = [source.model_copy(update={"text": source.text[:MAX_RESULT_CHARS]}) for source in follow_up.sources]
+    """Return the earlier sources of the web that match the question, best first, each cut at MAX_RESULT_CHARS.
+
+    Documents are searched again, which costs nothing and finds their other passages and newer documents.
+    """
+    web = [source for source in follow_up.sources if source.text_kind != "document"]
+    short = [source.model_copy(update={"text": source.text[:MAX_RESULT_CHARS]}) for source in web]
     query = follow_up.query
     scores = {source.index: score_by_keywords(query, query, source.title, source.text, language) for source in short}
     matching = [source for source in short if scores[source.index] >= MIN_REUSED_SCORE]
