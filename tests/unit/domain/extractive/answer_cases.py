@@ -131,6 +131,12 @@ BOILER = (
 
 CASES = (
     Case(
+        "an abbreviation keeps its last stop",
+        "When does the ferry to Lydmouth leave?",
+        (("Ferry", "The ferry to Lydmouth leaves at 2 p.m. It does not run in winter."),),
+        must=("leaves at 2 p.m. [1]",),
+    ),
+    Case(
         "a code is answered with that code",
         "What if the display shows E125?",
         BOILER,

@@ -24,6 +24,7 @@ MAX_CLOSEST = 3  # sentences
 ROWS_LEAD = "{count} of {read} rows answer the question, and the answer names each of them:"
 
 _END = re.compile(rf"(?<![{STOPS}{WIDE_STOPS}{COLONS}])([{STOPS}{WIDE_STOPS}{COLONS}]+)\Z")
+_LAST_STOP_OF_WORD = re.compile(r"\.\.\Z|\b[^\W\d_]\.[^\W\d_]\.\Z")  # "and so on ..", "2 p.m."
 _UNSPACED_END = "。！？：」』）"
 
 
@@ -237,8 +238,8 @@ def _render_attachments(quote: Quote) -> str:
 
 
 def _add_markers(text: str, indices: Sequence[int]) -> str:
-    """Return the sentence with its markers before the full stop."""
+    """Return the sentence with its markers before the full stop, or after the last stop of an abbreviation: "2 p.m. [1]"."""
     markers = "".join(f"[{index}]" for index in indices)
-    if _END.search(text) and not text.endswith(".."):
+    if _END.search(text) and not _LAST_STOP_OF_WORD.search(text):
         return _END.sub(rf" {markers}\1", text)
     return f"{text} {markers}"
