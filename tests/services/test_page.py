@@ -567,7 +567,7 @@ class TestSafety:
             await expect(page.get_by_role("link", name=QUESTION)).to_be_visible()
             other = await page.context.new_page()
             await other.goto(f"{base}/")
-            await other.get_by_role("button", name="Give the API key").click()
+            await other.get_by_role("button", name="Enter the API key").click()
             await expect(other.locator("#key-input")).to_be_visible()
 
     async def test_forgetting_the_key_removes_private_data(self, browser: Browser, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class TestLongTexts:
             page = visit.page
             await page.fill("#query", LONG)
             await expect(page.locator("#form .counter")).to_have_text(re.compile(r"^\d{3} / 4,000$"))
-            await expect(page.locator("#query-note")).to_contain_text("Longer than a question")
+            await expect(page.locator("#query-note")).to_contain_text("This is longer than a question")
             body = await sent(page)
             assert (body["message"], "query" in body) == (LONG, False)
             for _ in range(2):
@@ -572,7 +572,7 @@ class TestFiles:
             unread = (
                 "owl.exe",
                 b"x",
-                re.compile(r"^“owl\.exe” is of a type that is not read\. These are: \.md, .*\.ipynb\.$"),
+                re.compile(r"^“owl\.exe” is not a supported file type\. Supported: \.md, .*\.ipynb\.$"),
             )
             for name, content, said in (*refused, unread):
                 await page.set_input_files(field, {"name": name, "mimeType": "", "buffer": content})
@@ -711,7 +711,7 @@ class TestFirstScreen:
             await started(page)
             assert [request for request in visit.seen if request.startswith("POST")] == []
             await page.click(".preferences summary")
-            await page.get_by_label("Ask at once when an address brings a question").check()
+            await page.get_by_label("Ask immediately when a link contains a question").check()
             await page.goto(f"{own_base}/?q=When+is+a+statement+partial%3F")
             await visit.answered()
             await page.reload()

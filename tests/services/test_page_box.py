@@ -62,8 +62,10 @@ class TestDockedBox:
             note = page.locator("#follow-up-note")
             await page.fill("#follow-up", "And by day?")
             await page.press("#follow-up", "Enter")
-            await expect(note).to_have_text("This is asked when the answer is complete.")
-            await expect(page.locator("#status")).to_have_text("This is asked when the answer is complete.")
+            await expect(note).to_have_text("This question will be sent when the current answer is complete.")
+            await expect(page.locator("#status")).to_have_text(
+                "This question will be sent when the current answer is complete."
+            )
             await page.fill("#follow-up", "And by day or at dusk?")
             await expect(note).to_have_text("")
             await page.press("#follow-up", "Enter")
@@ -173,5 +175,7 @@ class TestDockedBox:
             assert await visit.violations() == []
             await visit.page.fill("#follow-up", "And by day?")
             await visit.page.locator(".follow-up").get_by_role("button", name="Ask", exact=True).click()
-            await visit.page.get_by_text("This is asked when the answer is complete.").first.wait_for()
+            await visit.page.get_by_text(
+                "This question will be sent when the current answer is complete."
+            ).first.wait_for()
             assert await visit.violations() == []

@@ -402,7 +402,7 @@ class TestVerdictsInTheText:
             (
                 {"verdict": "unchecked", "checked_against": "snippet", "quote": ""},
                 "x",
-                "not found in the excerpt that we saw",
+                "not found in the search excerpt",
             ),
             ({"verdict": "unchecked", "checked_against": "page"}, "x", "not compared: another language"),
             (

@@ -21,7 +21,7 @@ from tests.support.report_world import QUESTION, SUB_QUESTIONS
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
 SEARCHED = {"type": "searched", "query": "q", "provider": "x", "count": 1, "cached": False}
-FINISH = "Write with what is there"
+FINISH = "Write the answer now"
 PLACES = "[...document.querySelectorAll('.finding')].map(each => each.offsetTop + ' ' + each.offsetHeight)"
 
 
@@ -176,7 +176,7 @@ class TestFinishing:
             await page.get_by_role("button", name=FINISH).click()
             await visit.answered()
             await expect(page.get_by_role("button", name=FINISH)).to_have_count(0)
-            await expect(page.locator(".notes")).to_contain_text("Written with what was there, as you asked.")
+            await expect(page.locator(".notes")).to_contain_text("Written early, at your request.")
             await expect(page.locator(".source-list > li")).to_have_count(2)
             assert (visit.errors, visit.foreign) == ([], [])
 

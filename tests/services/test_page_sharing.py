@@ -565,7 +565,7 @@ class TestSettings:
             page = visit.page
             await page.evaluate(NOTIFY.replace("PERMISSION", "'granted'"))
             await page.click(".preferences summary")
-            await page.get_by_label("Tell me when an answer is ready").check()
+            await page.get_by_label("Notify me when an answer is ready").check()
             await begin(visit)
             await page.evaluate(HIDE)
             await end(visit, response("Owls sleep by day [1].", query="Which owls?"))
@@ -581,7 +581,7 @@ class TestSettings:
             page = visit.page
             await page.evaluate(NOTIFY.replace("PERMISSION", "'denied'"))
             await page.click(".preferences summary")
-            switch = page.get_by_label("Tell me when an answer is ready")
+            switch = page.get_by_label("Notify me when an answer is ready")
             await switch.click()
             await expect(page.locator("#status")).to_have_text("The browser does not allow notifications.")
             await expect(switch).not_to_be_checked()

@@ -352,7 +352,7 @@ class TestStream:
         async with visiting(browser, base) as visit:
             await answer_with(visit, {"type": "done", "response": verified()})
             await check(visit, "Water boils.")
-            await expect(visit.page.locator(NOTICE)).to_contain_text("This text names no sources that can be read.")
+            await expect(visit.page.locator(NOTICE)).to_contain_text("This text cites no readable sources.")
 
     async def test_brackets_do_not_stop_the_page(self, browser: Browser, base: str) -> None:
         """A text of brackets, markers and asterisks is shown, and the page still responds."""

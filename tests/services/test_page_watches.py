@@ -83,5 +83,5 @@ async def test_the_bell_watches_and_the_list_shows_both_quotes(browser: Browser,
         await card.get_by_role("button", name="Delete").click()
         await expect(card).to_have_count(0)
         await page.reload()
-        await expect(page.locator(".watches")).to_contain_text("Nothing is watched yet.")
+        await expect(page.locator(".watches")).to_contain_text("You are not watching any questions yet.")
         assert visit.foreign == []

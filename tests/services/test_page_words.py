@@ -263,13 +263,13 @@ class TestProblems:
         ("status", "problem", "sentence"),
         [
             (504, "<html>Gateway timeout</html>", "The server did not answer in time."),
-            (429, "{}", "These were many requests in a short time."),
+            (429, "{}", "Too many requests in a short time."),
             (418, {"code": "new", "detail": "x"}, "The server answered with status 418."),
-            (500, {"code": "constructor"}, "The server made a mistake."),
+            (500, {"code": "constructor"}, "Something went wrong on the server."),
             (422, {"code": "invalid_request", "errors": [{"loc": ["body", "max_seconds"], "msg": "x", "type": "y"}]},
              "The server does not accept this request. It does not accept: Minutes."),
             (429, {"code": "daily_budget", "retryable": True, "detail": "raise BUDGET_USD_PER_DAY"},
-             "The budget of this day is spent. Try again later."),
+             "Today's budget is used up. Try again later."),
         ],
     )  # fmt: skip
     async def test_unknown_codes_and_fields(
@@ -420,7 +420,7 @@ class TestKeyboard:
             await page.evaluate(press, {"key": "؟", "code": "Slash", "shiftKey": True})
             await expect(page.locator("#keys")).to_be_visible()
 
-    @pytest.mark.parametrize(("locale", "title"), [("en-US", "Keys of this page"), ("ar", "مفاتيح هذه الصفحة")])
+    @pytest.mark.parametrize(("locale", "title"), [("en-US", "Keyboard shortcuts"), ("ar", "مفاتيح هذه الصفحة")])
     async def test_map_and_switch(self, browser: Browser, base: str, locale: str, title: str) -> None:
         """`?` and a button show the keys. A switch there and in the settings disables the letters but not the button."""
         async with visiting(browser, base, locale=locale) as visit:

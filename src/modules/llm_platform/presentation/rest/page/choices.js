@@ -6,7 +6,7 @@ import { number, t } from "./texts.js";
 export const DEPTHS = {
   shallow: { label: () => t("Quick"), hint: () => t("One search and one answer, in seconds.") },
   deep: { label: () => t("Deep"), hint: () => t("Three searches side by side and one answer.") },
-  report: { label: () => t("Report"), hint: () => t("A plan, whole pages, a written report, in minutes. It goes on when you close this page.") },
+  report: { label: () => t("Report"), hint: () => t("A plan, full pages and a written report, in minutes. It continues if you close this page.") },
 };
 export const SOURCES = {
   web: () => t("Web"), news: () => t("News"), academic: () => t("Academic"), documents: () => t("Documents"),

@@ -41,7 +41,7 @@ function draw(panel, choices) {
   const hint = el("p", { class: "hint", id: "depth-hint" });
   const error = el("p", { class: "error", role: "alert" });
   const hasWeb = choices.kinds.some((kind) => kind !== "documents"); // these have neither sites nor dates
-  const addresses = textField(choices, "addresses", t("Addresses"), t("Pages to read, one a line. Without a source only these are read."));
+  const addresses = textField(choices, "addresses", t("Addresses"), t("Pages to read, one per line. If no source is selected, only these pages are read."));
   const show = () => {
     hint.textContent = DEPTHS[choices.depth].hint();
     addresses.hidden = choices.depth !== "report";
@@ -51,11 +51,11 @@ function draw(panel, choices) {
   panel.replaceChildren(
     depthField(choices), hint, sourceField(choices),
     el("div", { class: "option-rows" },
-      select(choices, "model", t("Model"), { "": t("the usual one"), ...byName(choices.models) }, choices.models.length < 2),
+      select(choices, "model", t("Model"), { "": t("default"), ...byName(choices.models) }, choices.models.length < 2),
       select(choices, "language", t("Answer in"), { "": t("the language of the question"), ...choices.languages }),
       select(choices, "time_range", t("Time"), { "": t("any time"), ...called(TIMES) }, !hasWeb),
       siteField(choices, !hasWeb), addresses,
-      textField(choices, "instructions", t("Instructions"), t("Wishes for the text: its form, its length, its reader."))),
+      textField(choices, "instructions", t("Instructions"), t("Instructions for the text, such as format, length or audience."))),
     error,
     el("div", { class: "panel-buttons" },
       el("button", { type: "button", class: "quiet", onclick: () => { choices.reset(); draw(panel, choices); } }, t("Reset")),
@@ -105,7 +105,7 @@ function siteField(choices, isHidden) {
   const field = el("input", { type: "text", name: "sites", dir: "ltr", autocomplete: "off", autocapitalize: "off", spellcheck: "false",
     placeholder: "python.org  -example.com", oninput: (event) => choices.set({ sites: event.target.value }) });
   field.value = choices.values.sites;
-  const made = row(t("Sites"), t("A minus leaves a site out."), field);
+  const made = row(t("Sites"), t("A minus sign excludes a site."), field);
   made.hidden = isHidden;
   return made;
 }

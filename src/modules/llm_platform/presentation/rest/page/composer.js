@@ -201,8 +201,8 @@ export class Composer {
 
   showNotes() {
     this.note.textContent = [
-      this.isHeld && t("This is asked when the answer is complete."),
-      this.isLong && t("Longer than a question: the question is found in the text, and all of it is read for the answer."),
+      this.isHeld && t("This question will be sent when the current answer is complete."),
+      this.isLong && t("This is longer than a question. The server finds the question in it and uses the whole text for the answer."),
       this.files.list.length && (isOn("files")
         ? t("Files are read for this question and kept in this browser alone. Keep the page open until the answer is there.")
         : t("Files are read for this question and not stored: keep the page open.")),

@@ -56,7 +56,7 @@ export class Files {
   #problem(name, bytes) {
     const { max_files: most, max_file_bytes: limit } = this.limits;
     if (!SUFFIXES.split(",").some((suffix) => name.toLowerCase().endsWith(suffix)))
-      return t("“{name}” is of a type that is not read. These are: {types}.", { name, types: SUFFIXES.replaceAll(",", ", ") });
+      return t("“{name}” is not a supported file type. Supported: {types}.", { name, types: SUFFIXES.replaceAll(",", ", ") });
     if (!bytes) return t("“{name}” is empty.", { name });
     if (this.list.length >= most) return t("At most {n} files.", { n: number(most) });
     const all = this.list.reduce((sum, each) => sum + each.size, bytes);

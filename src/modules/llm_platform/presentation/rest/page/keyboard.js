@@ -13,7 +13,7 @@ const KEYS = [
   ["k", () => t("Previous citation"), () => toCitation(-1)],
   ["t", () => t("Threads"), openThreads],
   ["d", () => t("Change the theme"), nextTheme],
-  ["?", () => t("Keys of this page"), showKeys],
+  ["?", () => t("Keyboard shortcuts"), showKeys],
 ];
 const ALWAYS = [ // those of the browser and of what has the focus
   ["Enter", () => t("Ask; at a citation, show its quote")],
@@ -82,7 +82,7 @@ function draw() {
   const row = ([key, label]) => el("div", {}, el("dt", {}, el("kbd", { dir: "ltr" }, key)), el("dd", {}, label()));
   dialog.replaceChildren(
     el("div", { class: "dialog-head" },
-      el("h2", { id: "keys-title" }, t("Keys of this page")),
+      el("h2", { id: "keys-title" }, t("Keyboard shortcuts")),
       el("button", { type: "button", class: "quiet round", "aria-label": t("Close"), onclick: () => dialog.close() }, icon("close"))),
     el("dl", {}, [...KEYS, ...ALWAYS].map(row)),
     preference("keys"));

@@ -7,8 +7,8 @@ const CHOICES = {
   store: { label: () => t("Keep my threads on this server"), isOn: true },
   keys: { label: () => t("Use keys such as / and ?"), isOn: true },
   files: { label: () => t("Keep the files of my questions in this browser"), isOn: false, off: forgetFiles },
-  askAtOnce: { label: () => t("Ask at once when an address brings a question"), isOn: false },
-  notify: { label: () => t("Tell me when an answer is ready and I look elsewhere"), isOn: false, on: askToNotify },
+  askAtOnce: { label: () => t("Ask immediately when a link contains a question"), isOn: false },
+  notify: { label: () => t("Notify me when an answer is ready and I am in another tab or window"), isOn: false, on: askToNotify },
 };
 export const MAX_INSTRUCTION_CHARS = 1000; // of those for every question, which leave room for those of one
 const stored = (name) => `llm-platform.${name}`;

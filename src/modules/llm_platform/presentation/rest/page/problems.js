@@ -8,13 +8,13 @@ const SOON_MS = 120_000; // a wait up to here is told in seconds
 const MINUTE_MS = 60_000;
 const HOURS_MS = 7_200_000; // a wait up to here is told in minutes
 
-const PART_FAILED = () => t("A part of this server does not work for now.");
+const PART_FAILED = () => t("Part of this server is temporarily unavailable.");
 const NOT_UNDERSTOOD = () => t("The server does not accept this request.");
 const TOO_MUCH = () => t("This is too much for one request. Send less.");
 const NOT_THERE = () => t("This server does not offer that.");
-const NO_DOCUMENTS = () => t("The documents of this server cannot be searched for now.");
+const NO_DOCUMENTS = () => t("This server's documents cannot be searched right now.");
 const BY_WORDS = () => t("The documents were searched by their words, and not by their meaning.");
-const NO_FORM = () => t("The answer could not be put into the form that was asked for.");
+const NO_FORM = () => t("The answer could not be converted to the requested format.");
 
 /** By the code of an error of the server; a test compares them with its errors. */
 const PROBLEMS = {
@@ -30,37 +30,37 @@ const PROBLEMS = {
   llm_timeout: () => t("The language model did not answer in time."),
   llm_blocked: () => t("The language model is busy."),
   llm_quota: () => t("The quota of the language model is used up."),
-  llm_provider: () => t("What the language model wrote could not be used."),
-  llm_unavailable: () => t("The language model is out of order for now."),
-  llm_budget: () => t("The limits that were set allow no further work of a language model."),
-  daily_budget: () => t("The budget of this day is spent."),
+  llm_provider: () => t("The language model returned nothing usable."),
+  llm_unavailable: () => t("The language model is temporarily unavailable."),
+  llm_budget: () => t("The limits of this request allow no more language-model calls."),
+  daily_budget: () => t("Today's budget is used up."),
   price_unknown: () => t("Costs cannot be limited here: the price of the language model is not known."),
   output_schema: NO_FORM,
   output: NO_FORM,
   page_request: () => t("This address may not be read: only public pages of the web can."),
   page_config: () => t("This server is not set up to read that page."),
   page_connection: () => t("The page cannot be reached."),
-  page_timeout: () => t("The page did not come in time."),
-  page_limit: () => t("These were many requests in a short time."),
-  page_blocked: () => t("The page wants a login, a consent or a proof that a person reads it."),
+  page_timeout: () => t("The page did not load in time."),
+  page_limit: () => t("Too many requests in a short time."),
+  page_blocked: () => t("The page requires a login, consent or a CAPTCHA."),
   page_error: () => t("The page has no text that could be used."),
   page_not_found: () => t("There is no such page."),
   verification: () => t("The text cannot be verified: “Details” says why."),
-  timeout: () => t("Nothing was ready in time."),
+  timeout: () => t("Time ran out before anything was found."),
   source_not_held: () => t("The whole text is not stored any more."),
   previous_research_not_found: () => t("The earlier answer is not stored any more. Ask without it, as a new question."),
   research_not_found: () => t("This answer is not stored any more, or it belongs to another API key."),
   background: () => t("This server cannot run this in the background: “Details” says why."),
   webhook: () => t("No message can be sent to that address."),
   watch_not_found: () => t("This question is not watched any more, or it belongs to another API key."),
-  watch_limit: () => t("You watch as many questions, or ask one as often, as this server allows: “Details” says which."),
-  research_queue_full: () => t("Too many of your questions wait for an answer. Ask again when some have theirs."),
+  watch_limit: () => t("You have reached this server's limit for watched questions, or for runs of one question: “Details” says which."),
+  research_queue_full: () => t("Too many of your questions are waiting for an answer. Ask again when some of them are done."),
   research_cancelled: () => t("This research was cancelled."),
   research_ended: () => t("This research has ended already."),
   seal: () => t("This answer cannot be sealed: “Details” says why."),
   seal_config: PART_FAILED,
   research_interrupted: () => t("The server stopped repeatedly while it worked on this. Ask again with less text."),
-  store: () => t("The server cannot store or read answers for now."),
+  store: () => t("The server cannot store or read answers right now."),
   spending_store: PART_FAILED,
   outcome_store: PART_FAILED,
   schema_registry: PART_FAILED,
@@ -84,14 +84,14 @@ const PROBLEMS = {
   address_too_long: TOO_MUCH,
   headers_too_large: TOO_MUCH,
   unsupported_media_type: NOT_UNDERSTOOD,
-  unknown_host: () => t("The server does not answer under this address."),
+  unknown_host: () => t("The server does not accept this host name."),
   invalid_request: NOT_UNDERSTOOD,
-  rate_limited: () => t("These were many requests in a short time."),
+  rate_limited: () => t("Too many requests in a short time."),
   not_serving: () => t("The server is starting or stopping."),
   overloaded: () => t("The server is busy."),
   no_metrics: NOT_THERE,
   no_mcp: NOT_THERE,
-  internal: () => t("The server made a mistake."),
+  internal: () => t("Something went wrong on the server."),
 };
 
 /** By status, where the code is not known: an older or newer server, or a proxy before it. */
@@ -131,16 +131,16 @@ const FIELDS = {
 /** What a part of the work did less: by the part and the code, by a code of LIMITS, by the part, or by the code. */
 const NOTES = {
   "documents web_search_config": () => t("This server has no documents to search."),
-  documents: (names) => (names ? t("Documents that could not be searched: {names}.", { names }) : t("The documents were not searched in all that was asked for.")),
+  documents: (names) => (names ? t("Documents that could not be searched: {names}.", { names }) : t("The document search ignored part of your request.")),
   plan: () => t("The question was split into parts without a language model."),
   queries: () => t("Some searches were worded without a language model."),
   rank: () => t("Some results were ranked by their words, without a language model."),
   summarize: () => t("Some summaries of pages are missing, or cover only a part of their page."),
   source: (names) => t("Only the beginning of these sources was used: {names}.", { names }),
-  read: (names) => (names ? t("Pages that could not be read: {names}.", { names }) : t("No page could be read: the text rests on the excerpts of the search.")),
-  search: () => t("Some searches brought nothing in time, or failed."),
+  read: (names) => (names ? t("Pages that could not be read: {names}.", { names }) : t("No page could be read, so the answer is based on search excerpts only.")),
+  search: () => t("Some searches failed or timed out."),
   judge: () => t("Not all citations were checked by a language model; the rest were compared by their words."),
-  sentences: () => t("Not all sentences were compared by their meaning; their words decided."),
+  sentences: () => t("Some sentences were chosen by keywords only, not by meaning."),
   encoder: () => t("Not all citations were checked by their meaning; the rest were compared by their words."),
   "follow_up not_stored": () => t("The sources of the earlier answer are not stored any more and were not used."),
   follow_up: () => t("Your question was understood in its context without a language model."),

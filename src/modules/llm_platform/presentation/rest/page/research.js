@@ -172,7 +172,7 @@ export class ResearchView {
     this.answer = new AnswerText((index, citation, isWriting) => this.#openQuote(index, citation, isWriting));
     this.status = el("div", { class: "notices" });
     this.cancelButton = el("button", { type: "button", class: "cancel", onclick: () => this.#cancel() }, t("Cancel"));
-    this.finishButton = el("button", { type: "button", class: "finish", hidden: true, onclick: () => this.#finish() }, t("Write with what is there"));
+    this.finishButton = el("button", { type: "button", class: "finish", hidden: true, onclick: () => this.#finish() }, t("Write the answer now"));
     this.tools = el("div", { class: "tools" }, this.finishButton, this.cancelButton);
     this.cards = new SourceCards((index) => this.#openQuote(index, undefined, !this.response));
     this.text = el("div", { class: "answer-panel" }, this.cards.element, el("div", { class: "answer-column" }, this.answer.element, this.answer.receipts.element));
@@ -440,14 +440,14 @@ export class ResearchView {
       this.finishButton.textContent = text;
       this.finishButton.disabled = isDisabled;
     };
-    label(t("Writing with what is there…"), true);
+    label(t("Writing the answer…"), true);
     this.noticeStays = false;
-    announce(t("Writing with what is there…"));
+    announce(t("Writing the answer…"));
     try {
       await finishResearch(this.id);
     } catch (error) {
       if (this.isOver || this.#isLeft) return;
-      label(t("Write with what is there"), false);
+      label(t("Write the answer now"), false);
       this.#notice(errorParts(error), "warning", true);
     }
   }

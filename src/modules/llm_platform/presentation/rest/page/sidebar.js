@@ -152,7 +152,7 @@ class Sidebar {
       return;
     }
     this.#say(el("button", { type: "button", class: "link", onclick: () => this.load(undefined, true) },
-      t("Give the API key to see your threads")));
+      t("Enter the API key to see your threads")));
   }
 
   /** Say something below the list, once: what is written anew is heard anew. */
@@ -222,7 +222,7 @@ class Sidebar {
     const button = el("button", { type: "submit", class: "danger" }, t("Delete"));
     this.#ask(head, [el("p", {}, t("Delete this folder? Its threads stay.")), button], () => {
       deleteFolder(name);
-      announce(t("The folder is deleted."));
+      announce(t("Folder deleted."));
     });
     button.focus();
   }
@@ -239,7 +239,7 @@ class Sidebar {
     input.hidden = input.disabled = select.value !== "new";
     this.#ask(item, [select, input, el("button", { type: "submit", class: "primary" }, t("Save"))], () => {
       moveThread(thread, select.value === "new" ? input.value.trim() : names[select.value] ?? "");
-      announce(t("The thread is moved."));
+      announce(t("Thread moved."));
     });
     select.focus();
   }
@@ -280,7 +280,7 @@ class Sidebar {
     const button = el("button", { type: "submit", class: "danger" }, t("Delete"));
     this.#ask(item, [el("p", {}, t("Delete this thread with its answers?")), button], async () => {
       await this.#remove(thread);
-      announce(t("The thread is deleted."));
+      announce(t("Thread deleted."));
     });
     button.focus();
   }
@@ -297,7 +297,7 @@ class Sidebar {
   #pin(thread, isWanted) {
     if (isWanted) pin(thread);
     else unpin(thread.id);
-    announce(isWanted ? t("The thread is pinned.") : t("The thread is no longer pinned."));
+    announce(isWanted ? t("Thread pinned.") : t("Thread unpinned."));
     this.#show();
     const [link] = [...this.list.querySelectorAll("a")].filter((each) => each.getAttribute("href") === `#research/${thread.id}`);
     link?.focus();
@@ -345,7 +345,7 @@ class Sidebar {
         await this.#remove(this.threads.find((each) => each.id === id) ?? { id });
         this.chosen.delete(id);
       }
-      announce(t("The threads are deleted."));
+      announce(t("Threads deleted."));
       this.#choose(false);
       this.load();
     } catch (problem) {

@@ -6,7 +6,7 @@ import { sentenceOf } from "./problems.js";
 import { seconds, t } from "./texts.js";
 
 const HEADINGS = {
-  queued: (n) => t("Waiting for a free place"),
+  queued: (n) => t("Waiting in the queue"),
   planned: (n) => t("Sub-questions planned: {n}", { n }),
   searched: (n) => t("Searches: {n}", { n }),
   ranked: (n) => t("Results chosen: {n}", { n }),

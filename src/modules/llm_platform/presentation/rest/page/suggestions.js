@@ -7,7 +7,7 @@ import { number, relativeDay, t, withoutMarks } from "./texts.js";
 const SHOWN = 4;
 const EXAMPLES = [
   () => t("How do heat pumps work in a cold winter?"),
-  () => t("What speaks for and against a four-day week?"),
+  () => t("What are the pros and cons of a four-day week?"),
   () => t("What changed in the latest version of Python?"),
   () => t("Which foods are rich in iron?"),
 ];

@@ -24,7 +24,7 @@ export function answerNotes({ metadata, degraded, depth, sources }, isRepeatable
   if (metadata.uncited_sentences) notes.push({ text: t("Sentences without a source: {n}.", { n: number(metadata.uncited_sentences) }) });
   if (metadata.synthesizer === "extractive" && depth !== "report" && sources.length) // the text of a report says it
     notes.push({ text: t("No language model wrote this: these are sentences of the sources.") });
-  if (metadata.stopped === "asked") notes.push({ text: t("Written with what was there, as you asked.") });
+  if (metadata.stopped === "asked") notes.push({ text: t("Written early, at your request.") });
   if (metadata.stored_at) notes.push({ text: t("From the store, finished on {date}.", { date: dateTime(metadata.stored_at) }) });
   if (!isRepeatable) notes.push({ text: t("Made from files that are not stored: {names}. Add them again to ask more about them.", { names: metadata.files.join(", ") }) });
   return notes.length ? [folded(notes, isWarning ? "warning" : "info")] : [];
@@ -101,7 +101,7 @@ export function sentTable(response, sites, took = t("What the answer took")) {
   const cached = (metadata.cached_sent_to ?? []).filter(isElsewhere);
   const left = metadata.sent_to.filter(isElsewhere);
   const isCached = metadata.cache_hit || cached.length > 0;
-  const now = isCached ? t("Nothing left this machine now: this answer comes from the cache or the store.") : t("Nothing left this machine.");
+  const now = isCached ? t("Nothing left this machine for this answer: it came from the cache or the store.") : t("Nothing left this machine.");
   const sent = left.length ? ledger(left, t("What left this machine")) : notice("info", el("p", {}, now));
   const icons = el("p", { class: "hint", hidden: true }, t("This server asked these sites for their icons:"), " ", [...new Set(sites)].join(", "));
   options().then(({ favicons }) => {
@@ -109,8 +109,8 @@ export function sentTable(response, sites, took = t("What the answer took")) {
     if (!icons.hidden && !left.length) sent.remove(); // something left
   }, () => {});
   return el("div", { class: "ledger" }, sent, icons,
-    isCached && el("h2", {}, t("What left when the stored parts were made")),
-    isCached && (cached.length ? ledger(cached, t("What left when the stored parts were made")) : el("p", { class: "hint" }, t("Nothing is recorded."))),
+    isCached && el("h2", {}, t("Sent earlier, to produce the cached or stored parts")),
+    isCached && (cached.length ? ledger(cached, t("Sent earlier, to produce the cached or stored parts")) : el("p", { class: "hint" }, t("Nothing is recorded."))),
     el("h2", {}, took), facts(metadata),
     notesOf(response.degraded.filter(isJudgesRest)).map(({ text, lines }) => el("div", { class: "hint" }, text, details(lines))));
 }

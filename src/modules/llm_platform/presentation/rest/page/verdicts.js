@@ -64,12 +64,12 @@ export function quotedPassage(text, position, index, source) {
 /** The verdict in a few words. `text` is that of the source where the page holds it, else undefined. */
 export function verdictWord(citation, text) {
   if (["unsupported", "absent"].includes(citation?.verdict) && citation.checked_by !== "model") {
-    if (citation.checked_against === "snippet") return citation.verdict === "absent" ? t("not found in the excerpt that we saw") : t("the excerpt says otherwise");
+    if (citation.checked_against === "snippet") return citation.verdict === "absent" ? t("not found in the search excerpt") : t("the excerpt says otherwise");
     if (citation.difference && citation.verdict === "unsupported") return t("the source says otherwise");
     return citation.checked_against === "document" ? t("not found in the document") : t("not found in the page");
   }
   if (citation?.verdict !== "unchecked") return VERDICTS[citation?.verdict ?? "unchecked"]();
-  if (citation.checked_against === "snippet") return t("not found in the excerpt that we saw");
+  if (citation.checked_against === "snippet") return t("not found in the search excerpt");
   if (citation.quote || text?.trim()) return t("not compared: another language");
   return text === undefined ? t("not checked") : t("not compared: no text of the source");
 }

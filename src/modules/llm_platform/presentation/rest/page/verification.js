@@ -279,7 +279,7 @@ class VerificationView {
     if (this.isStopped) return [notice("info", t("Stopped. What was checked so far stays here."))];
     if (!this.verified) return [];
     if (!this.sources.size)
-      return [notice("info", t("This text names no sources that can be read. Add their addresses to the text, or let the web be searched."))];
+      return [notice("info", t("This text cites no readable sources. Add their URLs to the text, or turn on web search."))];
     const { counts } = this.verified;
     const missing = counts.sources - counts.read;
     const notes = notesOf(degraded.filter((entry) => !isJudgesRest(entry)));

@@ -37,7 +37,7 @@ async function fill(list, isShown, before = null) {
   const page = await listWatches(before);
   if (!isShown()) return;
   if (!before) list.replaceChildren();
-  if (!before && !page.watches.length) list.append(el("p", { class: "hint" }, t("Nothing is watched yet. The bell below an answer watches its question.")));
+  if (!before && !page.watches.length) list.append(el("p", { class: "hint" }, t("You are not watching any questions yet. Click the bell below an answer to watch its question.")));
   const cards = page.watches.map(watchCard);
   list.append(...cards.map(([card]) => card));
   if (page.next) list.append(moreButton(() => fill(list, isShown, page.next)));
@@ -85,7 +85,7 @@ function watchCard(watch) {
     el("p", { class: "actions" },
       act(t("Ask now"), async () => {
         await runWatch(watch.id);
-        state.replaceChildren(t("Asked. The changes are here when its run has ended."));
+        state.replaceChildren(t("Run requested. Changes will appear here when it ends."));
       }),
       act(t("Delete"), async () => {
         await removeWatch(watch.id);
