@@ -130,8 +130,8 @@ class Settings(BaseSettings):
     )
     RATE_LIMIT_READS_PER_MINUTE: int = setting(
         120,
-        "Searches, extractions, embeddings and reads of what is stored of one API key per minute, which count for no "
-        "other limit; 0, or RATE_LIMIT_PER_MINUTE=0: they count for the limits that callers without a key have",
+        "Maximum reads per minute for one API key (searches, extractions, embeddings, stored items). Reads do not count toward "
+        "other limits. With 0, or RATE_LIMIT_PER_MINUTE=0, they count toward the limits for callers without a key",
         "you have agents that search more often, or your search provider allows less",
         ge=0,
         le=types.MAX_RATE_LIMIT,
@@ -178,8 +178,8 @@ class Settings(BaseSettings):
     )
     MAX_BACKGROUND_RESEARCHES: int = setting(
         4,
-        "Reports in the background of a server at the same time, and four times as many shallow and deep runs; others wait in "
-        "the queue; 0: it runs none",
+        "Maximum background reports that one server runs at once, plus four times as many shallow and deep runs. Other runs "
+        "wait in the queue. 0 means that the server runs none",
         "you separate servers that accept runs (0) from servers that carry them out",
         ge=0,
         le=1000,
@@ -207,8 +207,8 @@ class Settings(BaseSettings):
     )
     WATCH_SMTP_URL: types.SmtpUrl | None = setting(
         None,
-        "Mail server that tells of changes of watched questions: `smtps://user:password@host`, or `smtp://…` with STARTTLS; "
-        "it needs WATCH_MAIL_TO; default: no mail",
+        "Mail server for notices about changed answers to watched questions: `smtps://user:password@host`, or `smtp://…` with "
+        "STARTTLS; it needs WATCH_MAIL_TO; default: no mail",
         "you want changes of watched questions by mail",
         example="smtps://user:password@mail.example.org",
     )
@@ -330,7 +330,7 @@ class Settings(BaseSettings):
         names=("SEARXNG_PASSWORD", "SEARCHXNG_BASIC_AUTH_PASSWORD"),
     )
     SEARXNG_TIMEOUT_S: types.Seconds = setting(
-        10.0, "Timeout of one search in seconds", "you have engines in SearXNG that answer later"
+        10.0, "Timeout of one search in seconds", "you have slow engines in SearXNG"
     )
     SEARXNG_SAFESEARCH: int = setting(
         0, "Safe search: 0 off, 1 moderate, 2 strict", "you serve minors, or a workplace", ge=0, le=2
@@ -410,7 +410,7 @@ class Settings(BaseSettings):
     KIMI_API_KEY: types.Key | None = setting(
         None,
         "API key of Kimi for Coding",
-        "you have a subscription of Kimi",
+        "you have a Kimi subscription",
         names=("KIMI_API_KEY", "RESEARCH_BRIDGE_KIMI_API_KEY"),
     )
     KIMI_BASE_URL: types.HttpUrl = setting(

@@ -130,7 +130,7 @@ async def test_a_long_text_is_cut(service: Loopback) -> None:
         (json_reply({"data": [{"index": 7, "embedding": [1.0]}]}), EmbeddingError, "vectors", 1),
         (json_reply({"data": [{"embedding": "AAAA"}]}), EmbeddingError, "invalid vectors", 1),
         (json_reply({"data": [{"embedding": []}]}), EmbeddingError, "invalid vectors", 1),
-        (hang_up, EmbeddingError, "broke off", 4),
+        (hang_up, EmbeddingError, "closed the connection", 4),
         (silence, EmbeddingError, "in time", 4),
     ],
 )

@@ -12,7 +12,7 @@ from tests.support.forked_command import COMMAND_LINE, UVICORN, run_forked
 
 TIMEOUT_S = 60.0
 TOO_LONG = "x" * 300  # root can read every folder, but not one with this name
-REASON = "the data folder {} cannot be looked into (File name too long): set LLM_PLATFORM_DATA_DIR to a folder"
+REASON = "the data folder {} cannot be accessed (File name too long): set LLM_PLATFORM_DATA_DIR to a folder"
 
 
 @for_each(

@@ -65,7 +65,7 @@ def test_the_import_names_both_paths(bare: Environment, tmp_path: Path, held: st
     done = python(bare, folder, "-c", f"try:\n {statement}\nexcept ImportError as error:\n print(error)")
     assert done.returncode == 0, done.stderr
     assert f"'shared' at {folder / 'shared'}" in done.stdout
-    assert f" hides the one of llm-platform at {bare.site.resolve() / 'shared'}. " in done.stdout
+    assert f" hides llm-platform's package 'shared' at {bare.site.resolve() / 'shared'}. " in done.stdout
     assert PAGE in done.stdout
 
 

@@ -141,7 +141,7 @@ class TestAnswers:
                 await visit.answered()
                 await visit.page.get_by_role("tab", name="What left this machine").click()
                 panel = visit.page.get_by_role("tabpanel")
-                await expect(panel).to_contain_text("Nothing left this machine now: this answer comes from the cache")
+                await expect(panel).to_contain_text("Nothing left this machine for this answer: it came from the cache")
                 await expect(panel).to_contain_text(said)
 
     async def test_cancel_stops_the_research_on_the_server(self, browser: Browser, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ def check_shared() -> None:
         if spec is None or os.path.realpath(os.path.dirname(spec.origin or "")) != own_folder:  # noqa: PTH120
             hiding = os.pathsep.join(path) if path else shared.__file__
             raise ImportError(
-                f"The package 'shared' at {hiding} hides the one of llm-platform at {own_folder}. Delete its __init__.py and "
-                f"rename its {name}.py if it has one, or move it into a package of your own: see docs/howto/name-collisions.md "
-                "of llm-platform",
+                f"The package 'shared' at {hiding} hides llm-platform's package 'shared' at {own_folder}. In the first folder, "
+                f"delete __init__.py and rename {name}.py if it exists, or move that folder into a package of your own: see "
+                "docs/howto/name-collisions.md of llm-platform",
                 name=f"shared.{name}",
             )

@@ -17,7 +17,7 @@ KEYS = "alice:0123456789,abcdefghijk"
 def test_budget_of_an_unknown_key_is_refused() -> None:
     """A typing error would leave the key with the budget of all others, or with none."""
     settings = Settings(_env_file=None, LLM_PLATFORM_API_KEYS=KEYS, BUDGET_USD_PER_DAY="5,*=1,alcie=3")
-    with pytest.raises(SettingsError, match=r"^BUDGET_USD_PER_DAY names alcie, .*: choose of alice, key-2$"):
+    with pytest.raises(SettingsError, match=r"^BUDGET_USD_PER_DAY names alcie, .*: choose one of alice, key-2$"):
         check_daily_budget(settings)
 
 

@@ -103,7 +103,7 @@ class PageRequestError(AppException, code="page_request", status_code=422):
 
 
 class PageLimitError(PageRequestError, code="page_limit", status_code=429, retryable=True):
-    """More pages than a limit of this caller allows: send fewer addresses, or try again in a minute."""
+    """The request needs more pages than the caller's limit allows: send fewer addresses, or try again in a minute."""
 
 
 class PageConfigError(AppException, code="page_config", status_code=503):
@@ -165,7 +165,7 @@ class OutputSchemaError(AppException, code="output_schema", status_code=422):
 
 
 class OutputError(AppException, code="output", status_code=502, retryable=True):
-    """The answer was written, but not put into the schema: try again, or ask for the text without a schema."""
+    """The answer was written, but could not be converted to the schema: try again, or ask for the text without a schema."""
 
     @classmethod
     def of(cls, degraded: Iterable[Degraded]) -> Self:
@@ -183,7 +183,7 @@ class LLMBudgetError(LLMException, code="llm_budget", status_code=503):
 
 
 class DailyBudgetError(LLMException, code="daily_budget", status_code=429, retryable=True):
-    """The budget of this day is spent: raise BUDGET_USD_PER_DAY, or wait until 00:00 UTC."""
+    """Today's budget is used up: raise BUDGET_USD_PER_DAY, or wait until 00:00 UTC."""
 
     component = "budget/day"
 
@@ -201,15 +201,15 @@ class StoreUnavailableError(StoreError, status_code=503, retryable=True):
 
 
 class ResearchNotFoundError(AppException, code="research_not_found", status_code=404):
-    """There is no such research: it expired, was not stored, or belongs to another API key."""
+    """There is no such research run: it expired, was not stored, or belongs to another API key."""
 
 
 class PreviousResearchNotFoundError(AppException, code="previous_research_not_found", status_code=404):
-    """No finished research with this previous_id is stored for this caller: leave it out, or send `history` as well."""
+    """No finished research run with this previous_id is stored for this caller: leave it out, or send `history` as well."""
 
 
 class BackgroundError(AppException, code="background", status_code=422):
-    """The research cannot run in the background: change the request or the setting that the message names."""
+    """This cannot run in the background: change the request or the setting that the message names."""
 
 
 class WebhookError(BackgroundError, code="webhook"):
@@ -221,11 +221,11 @@ class ResearchQueueFullError(AppException, code="research_queue_full", status_co
 
 
 class ResearchCancelledError(AppException, code="research_cancelled", status_code=409):
-    """The research was cancelled by its caller."""
+    """The research run was cancelled by its caller."""
 
 
 class ResearchEndedError(AppException, code="research_ended", status_code=409):
-    """The research has ended, so there is nothing to finish early: GET /research/{id} returns its answer or its problem."""
+    """The research run has ended, so there is nothing to finish early: GET /research/{id} returns its answer or its problem."""
 
 
 class WatchNotFoundError(AppException, code="watch_not_found", status_code=404):
@@ -233,7 +233,7 @@ class WatchNotFoundError(AppException, code="watch_not_found", status_code=404):
 
 
 class WatchLimitError(AppException, code="watch_limit", status_code=409):
-    """This caller has as many watches, or as many runs of a watch in a day, as a limit allows: the message says which."""
+    """The caller has reached the limit for watches, or for daily runs of one watch: the message says which."""
 
 
 class SealError(AppException, code="seal", status_code=409):
@@ -249,7 +249,7 @@ class ResearchInterruptedError(AppException, code="research_interrupted", status
 
 
 class SpendingStoreError(AppException, code="spending_store", status_code=503, retryable=True):
-    """The spending of the day cannot be stored: this process counts alone."""
+    """Today's spending cannot be stored, so this process counts only its own."""
 
 
 class TopicNotFoundError(AppException, code="topic_not_found", status_code=404):

@@ -104,7 +104,7 @@ def has_index(settings: Settings) -> bool:
     except OSError as error:  # The home folder of another user, for example, as after `su` without `-`.
         reason = error.strerror or type(error).__name__
         raise SettingsError(
-            f"the data folder {folder} cannot be looked into ({reason}): set LLM_PLATFORM_DATA_DIR to a folder in which this "
+            f"the data folder {folder} cannot be accessed ({reason}): set LLM_PLATFORM_DATA_DIR to a folder in which this "
             "user may write"
         ) from None
 

@@ -42,9 +42,9 @@ STATES: Final[dict[SourceState, str]] = {
 CONTRADICTED: Final = "**✘ contradicted**"
 ABSENT: Final = "**○ not found**"
 MARKS: Final[dict[Finding, str]] = {"contradicts": CONTRADICTED, "absent": ABSENT}
-OTHER_LANGUAGE: Final = "{source} is in another language, so their words were not compared"
-EXCERPT: Final = "only an excerpt of {source} was seen, and it does not have the sentence"
-NOTHING_COMPARED: Final = "No sentence was compared with a page of today"
+OTHER_LANGUAGE: Final = "{source} is in another language, so the sentence was not compared with it"
+EXCERPT: Final = "only a search excerpt of {source} was available, and it does not contain the sentence"
+NOTHING_COMPARED: Final = "No sentence could be compared with a current page"
 MAX_SHOWN_CHARS: Final = 300
 
 
@@ -117,7 +117,11 @@ def describe_verdict(text: str, sentence: VerifiedSentence, verified: VerifiedTe
     if sentence.difference is not None:
         claimed = shorten(text[sentence.difference.claimed.start : sentence.difference.claimed.end])
         found = shorten(describe_found(citation, sentence.difference))
-        return f"{verdict} by {number}: it has “{found}”, the text “{claimed}”" if found else f"{verdict} by {number}"
+        return (
+            f"{verdict} by {number}: the source says “{found}”, the text says “{claimed}”"
+            if found
+            else f"{verdict} by {number}"
+        )
     if source is not None and source.state != "read":
         return f"{verdict}: {number} {describe_source_problem(source)}"
     if sentence.verdict == "unchecked":

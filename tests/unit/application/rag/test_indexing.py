@@ -248,7 +248,7 @@ class TestPruning:
         [
             (LeftOut("sub", "the folder cannot be opened", hides="b"), {"a", "b"}),
             (LeftOut("x.jsonl", "it cannot be read", hides=""), {"a", "b", "c"}),
-            (LeftOut("x.jsonl:3", "it is no JSON"), {"a"}),
+            (LeftOut("x.jsonl:3", "it is not JSON"), {"a"}),
         ],
     )
     async def test_prune_keeps_unreadable_documents(
@@ -279,7 +279,7 @@ class TestBadDocuments:
     async def test_they_are_reported_and_the_others_indexed(self, shelf: Shelf, store: Watched) -> None:
         """Unreadable, without text, read in part, twice there: each is a word in the report."""
         shelf.texts |= {"bad": LeftOut("bad.md", "it is broken"), "empty": "  ", "part": "cut text"}
-        shelf.before, shelf.twice = [LeftOut("x.jsonl:2", "it is no JSON")], ["a"]
+        shelf.before, shelf.twice = [LeftOut("x.jsonl:2", "it is not JSON")], ["a"]
         report = await index(shelf, store)
         assert counts(report) == (4, 0, 0, 4, 0)
         told = {problem.where: problem.reason for problem in report.problems}
@@ -290,7 +290,7 @@ class TestBadDocuments:
     async def test_only_the_first_thousand_are_named(self, store: Watched) -> None:
         """A million bad lines do not fill the memory."""
         shelf = Shelf(a="text")
-        shelf.before = [LeftOut(f"x:{number}", "it is no JSON") for number in range(1500)]
+        shelf.before = [LeftOut(f"x:{number}", "it is not JSON") for number in range(1500)]
         report = await index(shelf, store)
         assert (len(report.problems), report.problem_count, report.failed, report.added) == (1000, 1500, 1500, 1)
 

@@ -176,7 +176,7 @@ class TestMistakes:
     @pytest.mark.parametrize("other", [HashEmbedder(32), HashEmbedder(name="hash/other")])
     async def test_another_embedder_than_the_collections(self, store: MemoryVectorStore, other: HashEmbedder) -> None:
         """Scores would be chance: the error names both and the settings."""
-        with pytest.raises(VectorStoreConfigError, match=r"hash/64 \(64 numbers\).*EMBEDDER"):
+        with pytest.raises(VectorStoreConfigError, match=r"hash/64 \(64 dimensions\).*EMBEDDER"):
             await service(store, other).search(RagSearch(query="milk"))
 
     async def test_embedder_of_the_collection_is_cached(self, store: MemoryVectorStore) -> None:

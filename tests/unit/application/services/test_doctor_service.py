@@ -330,7 +330,7 @@ def knowing(claim: CitedClaim) -> ModelVerdict | None:
 @for_each(
     ("judge", "verdict", "advice"),
     [
-        (FakeCitationJudge(knowing), "ok", "CITATION_JUDGE=report turns it on"),
+        (FakeCitationJudge(knowing), "ok", "set CITATION_JUDGE=report to use it"),
         (FakeCitationJudge("unsupported"), "warning", "set CITATION_JUDGE=off"),
         (FakeCitationJudge(lambda claim: None), "warning", "no verdict on"),
         (FakeCitationJudge(error=LLMConnectionError("down")), "failed", "down"),

@@ -264,7 +264,7 @@ async def test_bad_files_are_reported_until_readable(folder: Path, make: Make) -
     (folder / "gone.md").symlink_to(folder / "nowhere.md")
     assert len(await found(index, "gateway")) == 3
     view = await index.refresh()
-    assert dict(view.bad) == {"gone.md": "it is a link that leads nowhere", "lines.jsonl:2": "it is no JSON"}
+    assert dict(view.bad) == {"gone.md": "it is a link that leads nowhere", "lines.jsonl:2": "it is not JSON"}
     assert dict(view.notes) == {"b.md": "a remark"}
     (folder / "a.md").write_text("bad gateway")
     (folder / "lines.jsonl").unlink()
@@ -273,7 +273,7 @@ async def test_bad_files_are_reported_until_readable(folder: Path, make: Make) -
     view = await index.refresh()
     assert (view.documents, dict(view.bad), dict(view.notes)) == (1, {"a.md": "it is bad"}, {"b.md": "a remark"})
     (folder / "a.md").write_text("")
-    assert dict((await index.refresh()).bad) == {"a.md": "it holds no text"}
+    assert dict((await index.refresh()).bad) == {"a.md": "it contains no text"}
     (folder / "a.md").write_text("A good gateway.")
     (folder / "b.md").write_text("Without it.")
     view = await index.refresh()

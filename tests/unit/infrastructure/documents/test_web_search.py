@@ -271,7 +271,7 @@ async def test_a_secret_stands_in_no_answer(folder: Path, make: Make) -> None:
 async def test_a_folder_with_nothing_readable_is_an_error(folder: Path, make: Make) -> None:
     """That is likely a mistake, and an empty answer would hide it."""
     (folder / "a.xls").write_bytes(b"x")
-    with pytest.raises(WebSearchConfigError, match="holds nothing that can be read"):
+    with pytest.raises(WebSearchConfigError, match="contains nothing that can be read"):
         await search(make())
 
 

@@ -241,7 +241,7 @@ async def test_an_oserror_is_a_connection_error() -> None:
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(broken)) as client:
         upstream = Upstream("Test", "https://search.test", setting="TEST_URL", timeout=5, client=client)
-        with pytest.raises(WebSearchConnectionError, match="broke off"):
+        with pytest.raises(WebSearchConnectionError, match="closed the connection"):
             await upstream.get("/x", sent_kind=None)
 
 

@@ -408,8 +408,8 @@ class TestResearch:
             (
                 "unchecked",
                 "",
-                "? unchecked 0.40  [2] has no stored text or another language, so their words were not compared: “Nobody "
-                "knows why”",
+                "? unchecked 0.40  [2] has no stored text or is in another language, so the sentence was not compared with it: "
+                "“Nobody knows why”",
             ),
         ],
     )
@@ -447,7 +447,7 @@ class TestResearch:
         ("text", "expected"),
         [
             ("", "the text of [2] is not stored"),
-            ("Никто.", "[2] is in another language, so their words were not compared"),
+            ("Никто.", "[2] is in another language, so the sentence was not compared with it"),
         ],
     )
     def test_unchecked_citation_shows_its_cause(self, text: str, expected: str, command: Command) -> None:

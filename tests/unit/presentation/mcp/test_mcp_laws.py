@@ -575,11 +575,11 @@ class TestBackgroundRuns:
     @for_each(
         ("changes", "text"),
         [
-            ({}, "The research r1 is running (searched 2, read 1).\n\nCall get_research with id=r1."),
+            ({}, "The research run r1 is running (searched 2, read 1).\n\nCall get_research with id=r1."),
             ({"status": "queued", "progress": ResearchProgress()},
-             "The research r1 is queued.\n\nCall get_research with id=r1."),
+             "The research run r1 is queued.\n\nCall get_research with id=r1."),
             ({"status": "failed", "problem": {"code": "timeout", "detail": "Too late."}},
-             "The research r1 has no answer.\n\ntimeout: Too late."),
+             "The research run r1 has no answer.\n\ntimeout: Too late."),
             ({"status": "done", "response": answer()}, f"{ANSWER}\n\nSources:\n[1] asyncio — {REF.url}"),
         ],
     )  # fmt: skip
@@ -722,7 +722,7 @@ class TestResults:
             ("partial", "page", "- only partly supported by [1]: An event loop runs tasks."),
             ("unsupported", "page", "- not found in [1]: An event loop runs tasks."),
             ("unchecked", "page", "- not checked against [1]: An event loop runs tasks."),
-            ("unchecked", "snippet", "- not in the excerpt that was seen of [1]: An event loop runs tasks."),
+            ("unchecked", "snippet", "- not in the search excerpt of [1]: An event loop runs tasks."),
             ("partial", "snippet", "- only partly supported by [1]: An event loop runs tasks."),
             ("supported", "page", None),
         ],

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.ports.vector_store import IVectorStore
 WALK_BATCH_DOCUMENTS: Final = 256
 WALK_BATCH_BYTES: Final = 16_000_000
 BATCH_PASSAGES: Final = 256  # passages embedded together; a document is never divided
-NO_TEXT: Final = "it holds no text"
+NO_TEXT: Final = "it contains no text"
 EMPTIED: Final = "it contains no text any more: its passages were removed from the index"
 DUPLICATE_ID: Final = "another document has the id {!r}: give each its own doc_id, or index their common folder"
 

@@ -201,7 +201,7 @@ class RetrievalService:
     async def _check_embedder(self, dimension: int) -> None:
         """Raise VectorStoreConfigError if another embedder made the collection: its vectors are not comparable."""
         indexed_with = await self._find_collection_embedder()
-        current = f"{self._embedder.name} ({dimension} numbers)"
+        current = f"{self._embedder.name} ({dimension} dimensions)"
         if indexed_with and indexed_with != current:
             raise VectorStoreConfigError(
                 f"the collection {self.collection!r} was indexed with {indexed_with}, but questions are embedded with "
@@ -216,7 +216,7 @@ class RetrievalService:
             collection = await self._store.describe(self.collection)
             if collection is None:
                 return ""
-            self._indexed_with = now + COLLECTION_TTL_S, f"{collection.embedder} ({collection.dimension} numbers)"
+            self._indexed_with = now + COLLECTION_TTL_S, f"{collection.embedder} ({collection.dimension} dimensions)"
         return self._indexed_with[1]
 
     def _log(self, began: float, query: _Query, count: int) -> None:

@@ -55,7 +55,7 @@ COMPONENT: Final = "follow_up"
 LATE: Final = "timeout: the model did not rewrite the question in time; rules rewrote it"
 UNUSABLE: Final = "llm_provider: its answer contained no usable question; rules rewrote the question"
 OVER_BUDGET: Final = "budget: the limits of the request leave no model call for the question; rules rewrote it"
-NOT_STORED: Final = "not_stored: the earlier research is no longer stored; its sources were not used"
+NOT_STORED: Final = "not_stored: the earlier research run is no longer stored; its sources were not used"
 
 _RULES: Final = """\
 You read a conversation and rewrite its last question so that it is understood without the conversation.

@@ -44,7 +44,7 @@ TOO_LONG: Final = (
     f"the answer has more than {MAX_SEALED_CHARS:,} characters, {MAX_SEALED_CITATIONS:,} citations or "
     f"{MAX_SEALED_QUOTES:,} quotes, or cites more than {MAX_SEALED_SOURCES:,} sources"
 )
-UNREADABLE: Final = "the file is no sealed answer of a version that this program reads"
+UNREADABLE: Final = "the file is not a sealed answer of a version that this program reads"
 OTHER_VALUE: Final = (
     "answer.json has a value of `{name}` that no answer has beside its other fields: the file is refused"
 )

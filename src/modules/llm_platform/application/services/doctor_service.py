@@ -30,7 +30,9 @@ PROBE_PROMPT = "Answer with the detail ready."
 PROBE_MAX_TOKENS = 1024  # leaves room for reasoning
 JUDGE_DEADLINE_S = 1200.0  # a small model on a CPU reads the pairs for minutes
 NO_JUDGE = "no language model is configured: citations are verified by their words"
-JUDGE_ON = "it judges better than the words: CITATION_JUDGE=report turns it on for reports, all for all answers"
+JUDGE_ON = (
+    "it judges better than the word comparison: set CITATION_JUDGE=report to use it for reports, or all for all answers"
+)
 JUDGE_OFF = "the word comparison alone judges as well or better: set CITATION_JUDGE=off"
 NOT_TRIED = "not tried, because a call may cost money: run with --yes"
 

@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 DEADLINE_S = 0.8  # /health answers within a second, even if an upstream hangs
 REPORT_TTL_S = 10.0
-NOT_CHECKED = "configured; not checked, because there is no check that is free of charge"
-CIRCUIT_OPEN = "the last {failures} calls failed: it is not called for some seconds"
+NOT_CHECKED = "configured, not checked: every check would cost money"
+CIRCUIT_OPEN = "the last {failures} calls failed, so calls are paused for a few seconds"
 CHECK_FAILED = "the check itself failed: see the log"
 
 Providers = Mapping[str, object]  # keyed by name

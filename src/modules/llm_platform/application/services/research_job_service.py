@@ -49,9 +49,7 @@ EVENTS_AT_ONCE: Final = 200
 LOCAL_POLL_S: Final = 10.0  # long, because a run in this process also reports each change itself
 REMOTE_POLL_S: Final = 1.0
 TOO_SHORT: Final = "the message is too short to research in the background: send a question"
-NO_FILES: Final = (
-    "files are read for an answer that is given at once, and stored nowhere: leave out background, or the files"
-)
+NO_FILES: Final = "files are not stored, so a background run cannot use them: remove background or files"
 NOT_STORED: Final = Degraded(
     component="store",
     reason="store: the answer could not be stored, so it has no address and no thread: keep it, or ask again later",
@@ -59,7 +57,7 @@ NOT_STORED: Final = Degraded(
 WRITES_NOTHING: Final = "only a research run can write from what it has so far: cancel this run, or wait for its end"
 NO_OTHERS: Final[Mapping[dtos.JobKind, JobRunner]] = {}
 VERIFICATION_TITLE: Final = "Verification of a text"
-NO_STORE: Final = "background runs are stored, and the store is off: set STORE_TTL_DAYS to more than 0"
+NO_STORE: Final = "background runs need the store, which is disabled: set STORE_TTL_DAYS to more than 0"
 
 
 class ResearchJobService:

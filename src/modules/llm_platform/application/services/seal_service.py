@@ -26,7 +26,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 
-NO_ANSWER: Final = "the research has no answer to seal: wait until it is done"
+NO_ANSWER: Final = "the research run has no answer to seal: wait until it is done"
 SECRET: Final = "the answer or one of its sources contains a secret of the settings, so it is not sealed"
 NO_PACKAGE: Final = 'its signature was not checked, which needs: pip install "llm-platform[seal]"'
 

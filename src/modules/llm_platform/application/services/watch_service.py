@@ -41,7 +41,7 @@ SHOWN_RUNS: Final = 10  # runs of one watch that are shown with it
 LOOK_S: Final = 0.5
 DAY: Final = timedelta(days=1)
 DAY_S: Final = 24 * 3600
-NO_STORE: Final = "watched questions are stored, and the store is off: set STORE_TTL_DAYS to more than 0"
+NO_STORE: Final = "watched questions need the store, which is disabled: set STORE_TTL_DAYS to more than 0"
 TOO_MANY: Final = f"a caller has at most {MAX_WATCHES} watches: remove one"
 TOO_OFTEN: Final = f"a watch runs at most {MAX_RUNS_A_DAY} times in 24 hours: wait for its next run"
 

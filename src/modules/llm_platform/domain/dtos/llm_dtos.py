@@ -95,7 +95,7 @@ class ChatMessage(BaseModel, frozen=True):
                 raise PydanticCustomError("unsupported", "must have the type text, image_url, input_audio or file")
             if not _brings_data(part):
                 raise PydanticCustomError(
-                    "unsupported", "must bring its data: send a data: URL, or base64, and no address"
+                    "unsupported", "must contain its data: send a data: URL or base64, not an address"
                 )
         return parts
 

@@ -13,7 +13,7 @@ NOT_CONFIGURED: Final = (
     "research works without one and quotes its sources (extractive)"
 )
 
-BROKEN_OFF: Final = "{name} broke off half-way: try again"
+BROKEN_OFF: Final = "{name} stopped in the middle of the answer: try again"
 
 
 class ILLMProvider(ABC):

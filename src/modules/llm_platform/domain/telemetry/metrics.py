@@ -175,7 +175,7 @@ WATCH_RUNS: Final = _counter(
 )
 WATCH_NOTICES: Final = _counter(
     "watch_notices_total",
-    "Attempts to tell of a change by channel (webhook, mail) and result: delivered, retried, failed (given up).",
+    "Attempts to report a change by channel (webhook, mail) and result: delivered, retried, failed (given up).",
     "channel",
     "result",
 )

@@ -13,7 +13,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 UNICODE_CLASS: Final = 20  # the size of \w or \p{…}: hundreds of ranges, 0.5 ms and 50 kB
 FOLDED_CLASS: Final = 200  # weight of [^\x00-\xff] under the flag i: each letter is looked up in the other case
 NO_EXPRESSION: Final = (
-    "is no regular expression, or needs lookaround, backreferences or the flag x, which are not supported"
+    "is not a regular expression, or needs lookaround, backreferences or the flag x, which are not supported"
 )
 
 _TOKEN: Final = re.compile(r"\\[pPxuU]\{[^}]*\}|\\.|\{[^}]*\}|.", re.DOTALL)

@@ -36,7 +36,7 @@ ORIGIN_CHARS: Final = 16  # hexadecimal digits of a digest
 QUALIFIER_CHARS: Final = 6  # part of the origin in the id of a document whose path another folder has too
 _KINDS: Final = {".markdown": "md", ".htm": "html", ".text": "txt"}
 
-NO_TEXT: Final = "it holds no text"
+NO_TEXT: Final = "it contains no text"
 
 
 @dataclass(slots=True)

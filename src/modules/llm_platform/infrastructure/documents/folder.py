@@ -204,7 +204,7 @@ class _Walk:
         if not stat.S_ISREG(status.st_mode):
             self._listing.left_out[path] = "it is not a regular file"
         elif len(self._listing.files) >= self._max_files:
-            self._listing.left_out[path] = f"the folder holds more than {self._max_files} documents"
+            self._listing.left_out[path] = f"the folder contains more than {self._max_files} documents"
         else:
             self._files.add((status.st_dev, status.st_ino))
             stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)

@@ -519,7 +519,7 @@ def _as_config_error() -> Iterator[None]:
         yield
     except OSError as error:
         raise exceptions.WebSearchConfigError(
-            "the index of the documents can be written nowhere: set LLM_PLATFORM_DATA_DIR to a writable folder"
+            "no folder is writable for the document index: set LLM_PLATFORM_DATA_DIR to a writable folder"
         ) from error
 
 

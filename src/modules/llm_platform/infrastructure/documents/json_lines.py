@@ -33,9 +33,9 @@ def parse_record(line: bytes) -> Record:
     try:
         value = decode_json(line, lambda: None)
     except ValueError as error:
-        raise UnreadableDocument("it is no JSON") from error
+        raise UnreadableDocument("it is not JSON") from error
     if not isinstance(value, dict):
-        raise UnreadableDocument("it is no JSON object")
+        raise UnreadableDocument("it is not a JSON object")
     return value
 
 

@@ -54,7 +54,7 @@ def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor
 
     text = convert(parsed.text)
     if not text or text.isspace():
-        raise EmptyDocument("it holds no text")
+        raise EmptyDocument("it contains no text")
     # The first heading of a PDF names a section, and the first heading of a workbook names a sheet.
     heading = None if suffix in (".pdf", ".xlsx") else find_first_heading(text)
     title = redactor.text(parsed.title or heading or _name(name))[:DOCUMENT_TITLE_CHARS]

@@ -36,7 +36,7 @@ from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool, 
 UPLOADED_TEXT_CHARS: Final = 10_000_000
 BEGINNING_CHARS: Final = 4000  # shown of a file where no passage fits the question
 CUT: Final = "only its first {chars:,} characters were read"
-NO_TEXT: Final = "it holds no text (a scan has none before its letters are recognised)"
+NO_TEXT: Final = "it contains no text (a scan has none before its letters are recognised)"
 
 
 class UploadedFiles(IDocumentSource):

@@ -45,7 +45,7 @@ BAD_FILES_NAMED: Final = 5  # files named in an error
 DEGRADED_FILES_NAMED: Final = 20  # files named in an answer
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
 NOTHING_READABLE: Final = (
-    "the documents folder holds nothing that can be read ({why}): put documents there, or name another folder. "
+    "the documents folder contains nothing that can be read ({why}): put documents there, or name another folder. "
     f"File types: {', '.join(INDEXED)}"
 )
 ENOUGH: Final = f"only the best {MAX_TOP_K} documents are shown: request an earlier page"

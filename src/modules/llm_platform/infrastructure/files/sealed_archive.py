@@ -28,8 +28,8 @@ DATE: Final = (1980, 1, 1, 0, 0, 0)  # of every member: the file depends on the 
 UNIX: Final = 3
 FILE_MODE: Final = 0o100644 << 16
 START: Final = b"PK\x03\x04"
-TOO_LARGE: Final = "the answer and its sources are longer than one file holds"
-NO_SEAL: Final = "the file is no sealed answer, or its end was changed"
+TOO_LARGE: Final = "the answer and its sources are too long for one file"
+NO_SEAL: Final = "the file is not a sealed answer, or its end was changed"
 CHANGED: Final = "the file was changed after it was sealed: its bytes do not have the digest at its end"
 REFUSED: Final = "the file has other members than a sealed answer, or unpacks to too many bytes: it is refused"
 

@@ -84,7 +84,10 @@ TRANSPORT_RULES: Final[tuple[tuple[tuple[type[Exception], ...], Rule], ...]] = (
     ((httpx2.ProxyError,), Rule("connection", "cannot be reached through the proxy: check UPSTREAM_PROXY")),
     ((httpx2.ConnectError,), Rule("connection", "cannot be reached: nothing answers at {setting}; is it running?")),
     ((httpx2.DecodingError,), Rule("error", "sent a body that cannot be decompressed")),
-    ((httpx2.HTTPError, httpx2.StreamError, OSError), Rule("connection", "broke off the connection: try again")),
+    (
+        (httpx2.HTTPError, httpx2.StreamError, OSError),
+        Rule("connection", "closed the connection unexpectedly: try again"),
+    ),
 )
 # The cause of a ConnectError is more specific.
 CONNECT_RULES: Final[tuple[tuple[type[Exception], Rule], ...]] = (

@@ -66,8 +66,8 @@ def no_collection(name: str) -> VectorStoreConfigError:
 
 def make_embedder_mismatch(stored: dtos.Collection, requested: dtos.Collection) -> VectorStoreConfigError:
     return VectorStoreConfigError(
-        f"the collection {stored.name!r} holds vectors of {stored.embedder} ({stored.dimension} numbers), not of "
-        f"{requested.embedder} ({requested.dimension}): set EMBEDDER as it was, or another QDRANT_COLLECTION and index again"
+        f"the collection {stored.name!r} was built with {stored.embedder} ({stored.dimension} dimensions), not with "
+        f"{requested.embedder} ({requested.dimension}): set EMBEDDER back, or set another QDRANT_COLLECTION and index again"
     )
 
 
@@ -87,7 +87,7 @@ def make_other_sparse_format(name: str) -> VectorStoreConfigError:
 def make_busy_collection(name: str) -> VectorStoreBusyError:
     return VectorStoreBusyError(
         f"another process is writing to the collection {name!r}: wait until it is done, or use a Qdrant server (QDRANT_URL), "
-        "which takes several"
+        "which allows several writers"
     )
 
 

@@ -295,7 +295,7 @@ class RateLimiter:
                 await self._slots.acquire()
         except TimeoutError:
             raise Refused(
-                CALL_S, "{name} already serves as many of our requests as it may at once: try again in {seconds:.0f} s"
+                CALL_S, "{name} already has the maximum number of concurrent requests: try again in {seconds:.0f} s"
             ) from None
 
     def _find_next_start(self, closed_s: Callable[[], float]) -> float:

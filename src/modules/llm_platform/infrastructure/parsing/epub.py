@@ -9,7 +9,7 @@ from modules.llm_platform.infrastructure.parsing.html_page import read_html
 from modules.llm_platform.infrastructure.parsing.zipped_xml import Archive, Elements, unpack
 
 MAX_CHAPTERS = 5000  # Chapters of a book.
-ENCRYPTED_BOOK = "its chapters are no text: a book with copy protection cannot be read"
+ENCRYPTED_BOOK = "its chapters are not text: a book with copy protection cannot be read"
 
 
 def read_epub(file: File) -> Answer:

@@ -33,7 +33,7 @@ def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
         return None
     fields = json.loads(head)
     if not isinstance(fields, dict):
-        raise ValueError("the fields of the message are no object")
+        raise ValueError("the fields of the message are not an object")
     return fields, content
 
 

@@ -17,7 +17,7 @@ def read_notebook(file: File) -> Answer:
         if len(data) > MAX_NOTEBOOK_BYTES:
             return {"error": f"it is larger than {MAX_NOTEBOOK_BYTES // 1_000_000} MB"}
         if sum(map(data.count, (b",", b"[", b"{"))) > NOTEBOOK_VALUES:
-            return {"error": f"it holds more than {NOTEBOOK_VALUES:,} values"}
+            return {"error": f"it contains more than {NOTEBOOK_VALUES:,} values"}
         notebook = json.loads(data)
         cells = notebook.get("cells") or [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]
         language = str(notebook.get("metadata", {}).get("kernelspec", {}).get("language", ""))

@@ -75,7 +75,7 @@ def _read_pages(reader: Any) -> Answer:
         chars += sum(len(line.text) + 1 for line in pages[-1])
     running = _join_pages(pages)
     if not running.text:
-        return {"error": "it holds no text (a scan needs OCR first)"}
+        return {"error": "it contains no text (a scan needs OCR first)"}
     return {"text": running.text[:MAX_CHARS], "note": note, "pages": running.starts}
 
 

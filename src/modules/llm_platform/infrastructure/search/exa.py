@@ -14,7 +14,7 @@ from modules.llm_platform.infrastructure.search import keyed_service as keyed
 CATEGORY_OF: Final[Mapping[SourceKind, str]] = {"news": "news", "academic": "publication"}
 RULES: Final = {402: Rule("blocked", "has no credits left for this key (402): top it up, or raise the key's budget")}
 NOTES: Final = {
-    "domains": "lists of its own",
+    "domains": "the service's include and exclude lists",
     "time_range": "a date counted back from today",
     "language": "only the country of a tag such as `de-AT`",
     "text": "excerpts that fit the query",

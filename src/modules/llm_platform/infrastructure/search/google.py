@@ -105,7 +105,7 @@ LANGUAGES: Final = frozenset(
     }
 )
 # What becomes of the fields of a request, for the table of services.
-NOTES: Final = {"domains": "operators of the query", "language": "language and country", "text": "Google's snippet"}
+NOTES: Final = {"domains": "`site:` operators", "language": "language and country", "text": "Google's snippet"}
 TIME_SPANS: Final = {"day": "qdr:d", "week": "qdr:w", "month": "qdr:m", "year": "qdr:y"}
 
 

@@ -1,4 +1,4 @@
-"""Serper, results of Google: POST {base}/search, /news and /scholar (https://serper.dev, where the playground is the vendor's
+"""Serper, Google results: POST {base}/search, /news and /scholar (https://serper.dev, where the playground is the vendor's
 reference).
 """
 

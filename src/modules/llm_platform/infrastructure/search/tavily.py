@@ -14,7 +14,7 @@ RULES: Final = {
     432: Rule("blocked", "has reached the limit of this key's plan (432): raise it"),
     433: Rule("blocked", "has reached the pay-as-you-go limit of this key (433): raise it"),
 }
-NOTES: Final = {"domains": "lists of its own", "text": "an excerpt that fits the query"}
+NOTES: Final = {"domains": "the service's include and exclude lists", "text": "an excerpt that fits the query"}
 
 
 class TavilyWebSearchAdapter(keyed.KeyedWebSearch):

@@ -44,7 +44,7 @@ MARKDOWN: Final = "text/markdown"
 MAX_LISTED_REPORTS: Final = 100
 PROBLEM: Final = "llm-platform/problem"  # key in `_meta` of a tool error: the problem object
 INTERNAL: Final = "internal: Internal error: see the log of llm-platform"
-NO_PREVIOUS: Final = "No finished research with this previous_id is stored for this caller: leave it out."
+NO_PREVIOUS: Final = "No finished research run with this previous_id is stored for this caller: leave it out."
 
 Context = ServerRequestContext[Any, Any]
 

@@ -125,12 +125,12 @@ def run_text(run: RunState) -> str:
         return research_text(run.response)
     if run.problem is not None:
         return _join(
-            [f"The research {run.id} has no answer.", f"{run.problem.get('code')}: {run.problem.get('detail')}"]
+            [f"The research run {run.id} has no answer.", f"{run.problem.get('code')}: {run.problem.get('detail')}"]
         )
     done = ", ".join(f"{name} {count}" for name, count in run.progress.model_dump(exclude={"step"}).items() if count)
     return _join(
         [
-            f"The research {run.id} is {run.status}{f' ({done})' if done else ''}.",
+            f"The research run {run.id} is {run.status}{f' ({done})' if done else ''}.",
             f"Call get_research with id={run.id}.",
         ]
     )
@@ -187,7 +187,7 @@ def _list_doubtful(response: ResearchResponse, citations: Iterable[Citation]) ->
             excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
             read = parts.get(citation.source_index, "") if citation.verdict == "unsupported" else ""
             page = f", {format_pages([citation.page])}" if citation.page else ""
-            verdict = "not in the excerpt that was seen of" if excerpt else VERDICTS[decide_shown_verdict(citation)]
+            verdict = "not in the search excerpt of" if excerpt else VERDICTS[decide_shown_verdict(citation)]
             yield f"- {verdict} [{citation.source_index}]{page}{read}: {claim}"
 
 

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 TITLE = "llm-platform"
 VERSION = "1"  # Version of the interface, not of the package.
-DESCRIPTION = "A question in, an answer out whose citations are checked against their sources."
+DESCRIPTION = "Answers questions from the web or your documents, and checks each citation against its source."
 # FastAPI's own would repeat our spans, with the texts of errors in them, and it looks for providers at every request.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False}
 ROUTERS = (

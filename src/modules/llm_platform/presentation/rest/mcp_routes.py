@@ -95,7 +95,7 @@ class McpEndpoint:
             try:
                 jsonrpc_message_adapter.validate_python(message, by_name=False)
             except ValidationError:
-                errors = [{"loc": ["body"], "msg": "is no message of JSON-RPC 2.0", "type": "jsonrpc"}]
+                errors = [{"loc": ["body"], "msg": "is not a JSON-RPC 2.0 message", "type": "jsonrpc"}]
                 raise problems.InvalidRequestError(errors) from None
         scope[CLOSED] = closed = asyncio.Event()
         session = next((value for name, value in scope["headers"] if name == b"mcp-session-id"), None)

@@ -99,7 +99,7 @@ async def cancel_research(request: Request, research_id: ResearchId) -> Response
 
 @router.post(
     "/{request_id:research_id}/finish",
-    summary="Let a background run end its search and write from what it has found",
+    summary="Stop the search of a background run and write the answer from what was found",
     response_model=ResearchJobDetail,
     responses=declare_problems(404, 405, 409, 422),
 )
@@ -128,7 +128,7 @@ async def get_sealed_research(request: Request, research_id: ResearchId) -> Resp
     response_class=Response,
     responses={
         **declare_event_stream(*EVENT_TYPES.values()),
-        204: {"description": "The research has ended, and there are no events after Last-Event-ID"},
+        204: {"description": "The research run has ended, and there are no events after Last-Event-ID"},
         **declare_problems(404, 405, 422),
     },
 )

@@ -134,7 +134,7 @@ class ResearchApiRequest(ResearchRequest, MessageRequest):
     def _has_no_files(cls, value: bool, info: ValidationInfo) -> bool:
         if value and info.data.get("files"):
             raise PydanticCustomError(
-                "background", "does not go with files, which are stored nowhere: leave out one of them"
+                "background", "cannot be combined with files, which are not stored: remove one of them"
             )
         return value
 
@@ -226,7 +226,7 @@ async def plan(request: Request) -> Response:
 
 @router.get(
     "/{request_id}/evidence",
-    summary="The ledger of a research: for each question the quotes that answer it, as JSON lines",
+    summary="The ledger of a research run: for each question the quotes that answer it, as JSON lines",
     response_class=JsonLines,
     responses={200: {"description": EVIDENCE_NOTE}, **declare_problems(404, 422)},
 )

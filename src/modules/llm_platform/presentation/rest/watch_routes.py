@@ -29,7 +29,7 @@ WatchId = Annotated[str, Path(alias="watch_id", description="`id` of a watched q
 @router.post(
     "",
     status_code=201,
-    summary="Watch a question: it is asked again, and changes of its facts are told",
+    summary="Watch a question: it is asked again, and changes of its facts are reported",
     response_model=dtos.WatchDetail,
     responses=declare_problems(*BODY_STATUSES, 409, 503),
     openapi_extra=describe_body(dtos.WatchRequest),

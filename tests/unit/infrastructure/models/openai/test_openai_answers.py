@@ -164,7 +164,7 @@ async def test_the_key_in_an_answer_is_redacted(serve: Callable) -> None:
         (answer(b'{"choices": []}'), "without choices"),
         (answer(b'{"choices": ["text"]}'), "without choices"),
         (answer(b'"a string"'), "an empty stream"),
-        (answer(b"[]"), "no chat completion"),
+        (answer(b"[]"), "not a chat completion"),
         (answer(b"null"), "an empty stream"),
         (answer(b"[" * 100_000), "broken JSON"),
         (answer(b""), "an empty stream"),

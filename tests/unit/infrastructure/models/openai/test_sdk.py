@@ -190,7 +190,7 @@ async def test_an_error_that_httpx2_passes_on_is_a_lost_connection() -> None:
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(end)) as client:
         provider = OpenAIProvider(LLMConnection("n", "vllm", "m", "http://127.0.0.1:9"), client)
-        with pytest.raises(LLMConnectionError, match="broke off the connection"):
+        with pytest.raises(LLMConnectionError, match="closed the connection unexpectedly"):
             await provider.generate(question())
 
 

@@ -79,7 +79,7 @@ def test_counts_are_printed(run: Run) -> None:
     ended = run()
     assert ended.code == 0
     assert ended.out.splitlines() == [
-        "7 documents of these paths in the collection documents",
+        "7 documents under these paths in the collection documents",
         "2 new, 1 changed, 4 unchanged, 1 left out, 3 removed",
         "9 passages written, by hash/64",
     ]

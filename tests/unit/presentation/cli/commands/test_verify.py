@@ -66,7 +66,7 @@ def test_doubted_sentences_are_printed_with_their_reason(verify: Callable[..., E
         "3 sentences: 1 supported, 1 contradicted, 1 not checked. 1 of 2 sources read.",
         "",
         "✘ line 4: It was completed in 1899",
-        "  contradicted by [1]: it has “1889”, the text “1899”",
+        "  contradicted by [1]: the source says “1889”, the text says “1899”",
         "  “It was completed in 1889.”",
         "",
         "? line 4: It is dead",
@@ -80,7 +80,7 @@ def test_doubted_sentences_are_printed_with_their_reason(verify: Callable[..., E
 def test_a_sentence_in_another_language_than_its_source_says_so(verify: Callable[..., Ended]) -> None:
     text = f"Der Turm ist sehr alt und steht in der Stadt an einem Fluss [1].\n\n[1] {URL}\n"
     assert (
-        "  not checked: [1] is in another language, so their words were not compared"
+        "  not checked: [1] is in another language, so the sentence was not compared with it"
         in verify(text=text).out.splitlines()
     )
 
@@ -100,7 +100,8 @@ def test_annotations_name_the_lines(verify: Callable[..., Ended]) -> None:
     lines = verify("--github").out.splitlines()
     assert lines[0].startswith("::error file=")
     assert lines[0].endswith(
-        "line=4,endLine=4,title=Citation::contradicted by [1]: it has “1889”, the text “1899”: It was completed in 1899"
+        "line=4,endLine=4,title=Citation::contradicted by [1]: the source says “1889”, the text says “1899”: It was completed in "
+        "1899"
     )
     assert lines[1].startswith("::notice ")
 
@@ -113,7 +114,7 @@ def test_documents_of_a_folder_are_sources(verify: Callable[..., Ended], tmp_pat
     text = "The tower has 1665 steps to the top. The tower has 1765 steps to the top ([notes](notes/tower.md))."
     ended = verify("--sources", str(folder), text=text)
     assert "1 supported, 1 contradicted" in ended.out
-    assert "contradicted by notes/tower.md: it has “1665”, the text “1765”" in ended.out
+    assert "contradicted by notes/tower.md: the source says “1665”, the text says “1765”" in ended.out
     listed = verify(
         "--sources", str(folder), text="The tower has 1665 steps to the top [1].\n\nSources\n[1] notes/tower.md\n"
     )
@@ -130,9 +131,11 @@ def test_files_have_the_whole_report(verify: Callable[..., Ended], tmp_path: Pat
     for name in ("report.html", "report.md", "report.json"):
         assert verify("--output", str(tmp_path / name)).code == 0
     page = (tmp_path / "report.html").read_text()
-    assert '<span class="unsupported" title="contradicted by [1]: it has “1889”, the text “1899”">' in page
+    assert (
+        '<span class="unsupported" title="contradicted by [1]: the source says “1889”, the text says “1899”">' in page
+    )
     assert "<script" not in page
-    assert "it has “1889”" in (tmp_path / "report.md").read_text()
+    assert "the source says “1889”" in (tmp_path / "report.md").read_text()
     assert json.loads((tmp_path / "report.json").read_text())["counts"]["unsupported"] == 1
     assert json.loads(verify("--json").out)["counts"]["sentences"] == 3
 

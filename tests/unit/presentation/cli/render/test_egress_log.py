@@ -42,7 +42,7 @@ def test_empty_egress_log_has_a_message() -> None:
 def test_a_cached_answer_says_what_was_sent_earlier() -> None:
     """Nothing is sent for it now, which is not the whole truth about its question; an old entry of a cache has no record."""
     earlier = Sent(host="api.example", kind="query", requests=1, bytes=9)
-    head = ["", "Sent", NOTHING_SENT_NOW, "", "Sent earlier, for what comes from the cache or the store"]
+    head = ["", "Sent", NOTHING_SENT_NOW, "", "Sent earlier, to produce the cached or stored parts"]
     assert printed(cache_hit=True, cached_sent_to=(earlier,)) == [*head, "api.example  query  1 request, 9 B"]
     assert printed(cache_hit=True) == [*head, NOT_RECORDED]
 

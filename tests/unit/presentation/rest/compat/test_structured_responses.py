@@ -210,7 +210,7 @@ async def test_text_after_tool_calls_belongs_to_the_same_turn(
     [
         ({"model": "research-deep", "tools": [{"type": "computer"}]}, "tools.0: a research run has no such tool"),
         ({"model": "fake/fake-1", "tools": [{"type": "web_search"}]}, "tools.0: a language model takes functions only"),
-        ({"model": "research-deep", "input": [OUTPUT]}, "input: the last message must be one of the user"),
+        ({"model": "research-deep", "input": [OUTPUT]}, "input: the last message must have the role user"),
         ({"model": "fake/fake-1", "input": [{"type": "function_call", "call_id": "1"}]}, "input.0.name: is missing"),
     ],
 )

@@ -129,9 +129,7 @@ def parse_address(url: str) -> PageAddress:
     if len(url) > PAGE_URL_CHARS:
         raise PageRequestError(TOO_LONG)
     if any(letter == "\\" or unicodedata.category(letter) in _FORBIDDEN_CATEGORIES for letter in url):
-        raise PageRequestError(
-            "The address holds a blank, a backslash or a character that cannot be seen: write it percent-encoded"
-        )
+        raise PageRequestError("The address contains a space, a backslash or an invisible character: percent-encode it")
     shape = _SHAPE.fullmatch(url)
     if shape is None:
         raise PageRequestError(
@@ -164,7 +162,7 @@ def follow(base: PageAddress, location: str) -> PageAddress:
 
 def _split_authority(authority: str) -> tuple[str, IPAddress | None, int | None]:
     if "@" in authority:
-        raise PageRequestError("The address holds a user name or password: leave it out")
+        raise PageRequestError("The address contains a user name or password: remove it")
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
         raise PageRequestError(BAD_PORT if ":" in authority and not authority.startswith("[") else BAD_HOST)

@@ -56,7 +56,7 @@ class translate_errors:  # noqa: N801  The name reads well in a `with` statement
             raise payloads.make_file_error(error) from error
         if isinstance(error, KeyError | ValidationError):
             # A payload lacks a field, or has a value of another type.
-            raise VectorStoreError("the index holds a point that llm-platform did not write: index again") from error
+            raise VectorStoreError("the index contains a point that llm-platform did not write: index again") from error
         if kind is Exception:
             raise VectorStoreError(payloads.DAMAGED) from error
 

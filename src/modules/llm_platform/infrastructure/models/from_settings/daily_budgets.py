@@ -19,7 +19,7 @@ UNKNOWN_PRICE: Final = (
 )
 
 UNKNOWN_LABEL: Final = (
-    "BUDGET_USD_PER_DAY names {unknown}, which is no label of LLM_PLATFORM_API_KEYS: choose of {labels}"
+    "BUDGET_USD_PER_DAY names {unknown}, which is not a label in LLM_PLATFORM_API_KEYS: choose one of {labels}"
 )
 
 

@@ -44,7 +44,7 @@ SCHEMA_NAME: Final = "answer"
 CONTEXT_TIMEOUT_S: Final = 2.0  # The limit for asking a local service for its context window.
 
 NO_ANSWER: Final = "{name} did not answer within {seconds:g} s: try again, or raise LLM_TIMEOUT_S"
-STOPPED: Final = "{name} stopped half-way, nothing came for {seconds:g} s: try again, or raise LLM_IDLE_TIMEOUT_S"
+STOPPED: Final = "{name} stopped responding (no token for {seconds:g} s): try again, or raise LLM_IDLE_TIMEOUT_S"
 TOO_LONG: Final = (
     "{name} was still writing after {seconds:g} s: request fewer tokens (max_tokens), or lower LLM_MAX_TOKENS"
 )

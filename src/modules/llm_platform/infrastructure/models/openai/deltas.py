@@ -81,7 +81,7 @@ def read_answer(body: bytes) -> Delta:
         raise InvalidAnswerError(WEB_PAGE)
     answer = _decode(body)
     if not isinstance(answer, dict):
-        raise InvalidAnswerError("JSON that is no chat completion")
+        raise InvalidAnswerError("JSON that is not a chat completion")
     delta = _read_delta(answer, "message")
     if delta is EMPTY:
         raise InvalidAnswerError("a chat completion without choices")

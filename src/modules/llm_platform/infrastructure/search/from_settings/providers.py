@@ -163,11 +163,11 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # `auto` tries them in thi
     ),
     _build_keyed_service("brave", "BraveWebSearchAdapter", "Brave Search API", ("web", "news")),
     _build_keyed_service("bocha", "BochaWebSearchAdapter", "Bocha AI web search", ("web",)),
-    _build_keyed_service("exa", "ExaWebSearchAdapter", "Exa, a search by meaning", ("web", "news", "academic")),
+    _build_keyed_service("exa", "ExaWebSearchAdapter", "Exa, semantic search", ("web", "news", "academic")),
     _build_keyed_service("tavily", "TavilyWebSearchAdapter", "Tavily", ("web", "news")),
-    _build_keyed_service("serper", "SerperWebSearchAdapter", "Serper, results of Google", ("web", "news", "academic")),
+    _build_keyed_service("serper", "SerperWebSearchAdapter", "Serper, Google results", ("web", "news", "academic")),
     _build_keyed_service(
-        "jina", "JinaWebSearchAdapter", "Jina's search, results of Google", ("web", "news"), named_only=True
+        "jina", "JinaWebSearchAdapter", "Jina Search, Google results", ("web", "news"), named_only=True
     ),
     SearchProviderSpec(
         name=DOCUMENTS,

@@ -25,10 +25,10 @@ MAX_MEMBERS: Final = 2 * MAX_ENTRIES  # includes folder entries, which other pro
 ARCHIVE_FILE_BYTES: Final = 1 << 30
 ARCHIVE_UNPACKED_BYTES: Final = 4 << 30
 
-_TOO_LARGE = "that is more than one archive holds: export the topics one by one"
+_TOO_LARGE = "that is too much for one archive: export the topics one by one"
 _INVALID = "that file is not an archive of research runs, or it is broken"
 _BOMB = "that archive would unpack to too many bytes: it is refused"
-_UNEXPECTED = "that archive holds other members than research runs: it is refused"
+_UNEXPECTED = "that archive contains members other than research runs: it is refused"
 
 
 class _JsonObject(BaseModel):

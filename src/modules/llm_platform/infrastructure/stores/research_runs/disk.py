@@ -247,7 +247,7 @@ def _make_unusable_error(error: OSError) -> StoreError:
     return StoreError(f"the folder of the research store cannot be used ({reason}): check LLM_PLATFORM_DATA_DIR")
 
 
-_OFF: Final = "the store is off: set STORE_TTL_DAYS to more than 0"
+_OFF: Final = "the store is disabled: set STORE_TTL_DAYS to more than 0"
 
 
 class NoResearchStore(IResearchStore):

@@ -66,7 +66,7 @@ class RedisSpendingStore(ISpendingStore):
             has_lost, *sums = await self._client.call("EVAL", run)
             if has_lost:
                 log.warning(
-                    "Redis had lost what was spent today: it is as much again as this process has seen",
+                    "Redis lost today's spending; it was restored to the amount that this process last saw",
                     extra={"remedy": EVICTED},
                 )
             return {account: float(usd) for account, usd in zip(amounts, sums, strict=True)}

@@ -188,11 +188,11 @@ def read_context(path: Path) -> tuple[ContextItem, ...]:
     if isinstance(value, dict):
         value = next((value[name] for name in CONTEXT_FIELDS if name in value), value)
     if not isinstance(value, list):
-        reject("--context", f"{path} must hold {CONTEXT_FORMAT}")
+        reject("--context", f"{path} must contain {CONTEXT_FORMAT}")
     try:
         items = requests.parse_context(value)
     except RequestError as error:
         reject("--context", str(error))
     if not items:
-        reject("--context", f"{path} holds no passage with text or an address")
+        reject("--context", f"{path} contains no passage with text or an address")
     return items

@@ -31,8 +31,8 @@ NOTHING_FOUND: Final = (
     ".ipynb, .csv, .tsv, .log or .jsonl"
 )
 DISPLACED: Final = (
-    "replaced documents of another folder with the same doc_id: {}. To have both, give each another doc_id, or each folder "
-    "its own --collection"
+    "replaced documents of another folder with the same doc_id: {}. To keep both, give them different doc_ids, or index "
+    "each folder into its own --collection"
 )
 REMOVED_ELSEWHERE: Final = (
     "removed documents of folders that were not named: {}. To keep them, index again with all folders in one command, or give "
@@ -145,7 +145,7 @@ def _list_warnings(report: IndexReport, settings: Settings, *, replaces_collecti
 
 def _report_lines(report: IndexReport) -> Iterator[Line]:
     yield Line(
-        f"{format_count(report.documents, 'document')} of these paths in the collection {report.collection}", "bold"
+        f"{format_count(report.documents, 'document')} under these paths in the collection {report.collection}", "bold"
     )
     counts = {
         "new": report.added,

@@ -261,7 +261,7 @@ def selection(
         reject("--status", "must be result or failed")
     if status is not None and code is not None and (status == "result") != (code == OK):
         reject(
-            "--code", f"{code} is no code of --status {status}: results have the code {OK}, and failures have others"
+            "--code", f"{code} is not a code of --status {status}: results have the code {OK}, and failures have others"
         )
     kind = "failed" if code not in (None, OK) else status
     if not everything and not any((ids, code, topic, tenant, older_than, newer_than, kind)):

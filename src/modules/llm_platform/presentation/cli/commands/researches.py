@@ -138,7 +138,7 @@ def cancel(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as
 
 @researches_app.command(cls=options.Command)
 def finish(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
-    """Let a background run end its search and write from what it has found; a server that runs it does so within seconds."""
+    """Stop searching and write the answer from what was found; a server that runs it does so within seconds."""
     context = get_command_context(ctx)
     job = context.run(lambda platform: platform.research_jobs.finish_early(research_id, owner=owner_of_label(key)))
     print_result(context.console, job, _describe_job(job), as_json=as_json)

@@ -93,7 +93,7 @@ def verify_sealed(
         answer = seal.answer.response
         if not options.refetch:
             return answer, checked, None
-        console.print_progress("reading the sources of today …")
+        console.print_progress("reading the current sources …")
         try:
             again = await platform.verification.verify_answer_again(
                 _select_web_sources(answer), seal.answer.answered_at, research_id=seal.digest

@@ -38,10 +38,10 @@ WITHOUT_MODEL: Final = "without a language model"
 MARKED_NOTICE: Final = "Sentences that their sources do not support are marked here:"
 FOUND = ", source found by the platform"
 NO_TEXT: Final = "the text of {source} is not stored"
-OTHER_LANGUAGE: Final = "{source} is in another language, so their words were not compared"
+OTHER_LANGUAGE: Final = "{source} is in another language, so the sentence was not compared with it"
 NOTHING_FOUND: Final = "Nothing was found."
 NOTHING_SENT: Final = "Nothing was sent to any host."
-NOTHING_SENT_NOW: Final = "Nothing was sent to any host for this answer now."
+NOTHING_SENT_NOW: Final = "Nothing was sent for this answer: it came from the cache or the store."
 NOT_RECORDED: Final = "Nothing is recorded."
 NO_EMBEDDER: Final = "none"  # The note about this component is a sentence of its own, without the component's name.
 MARKS: Final[Mapping[SentenceVerdict, tuple[str, Style]]] = {
@@ -179,14 +179,14 @@ def describe_page(page: Page) -> str:
 
 # The text after the number of rounds says why there was no further one.
 STOP_REASONS: Final[Mapping[StopReason, str]] = {
-    "answered": "then nothing was missing",
+    "answered": "nothing more was missing",
     "nothing_new": "then nothing new was found",
     "no_gain": "the last one found nothing useful",
     "rounds": "the maximum",
-    "time": "then time was running out",
-    "budget": "then the budget was used up",
-    "refused": "then a provider refused",
-    "asked": "then you asked for the answer",
+    "time": "stopped for lack of time",
+    "budget": "stopped by the budget",
+    "refused": "stopped after a provider refused a query",
+    "asked": "stopped at your request",
 }
 
 
@@ -340,7 +340,7 @@ def _quote_text(citation: Citation, response: ResearchResponse) -> str:
         return f"“{quote}” — {source}"
     sentence = f"“{shorten(render_plain_text(response.synthesis[citation.start : citation.end]))}”"
     if is_excerpt:
-        return f"not in the excerpt of {source} that was seen: {sentence}"
+        return f"not in the search excerpt of {source}: {sentence}"
     if citation.verdict == "unchecked":
         return f"{_explain_unchecked(citation.source_index, response).format(source=source)}: {sentence}"
     nearest = f"; nearest there: “{quote}”" if quote else ""
@@ -357,7 +357,7 @@ def _explain_unchecked(source_index: int, response: ResearchResponse) -> str:
     urls = {source.url for source in response.sources if source.index == source_index}
     texts = [raw.content for raw in response.raw_results or () if raw.url in urls]
     if not texts:
-        return "{source} has no stored text or another language, so their words were not compared"
+        return "{source} has no stored text or is in another language, so the sentence was not compared with it"
     return OTHER_LANGUAGE if any(texts) else NO_TEXT
 
 
@@ -373,7 +373,7 @@ def render_egress_log(metadata: ResearchMetadata) -> Iterator[Line]:
     yield from _describe_sent(metadata.sent_to, NOTHING_SENT_NOW if is_cached else NOTHING_SENT)
     if is_cached:
         yield Line()
-        yield Line("Sent earlier, for what comes from the cache or the store", "bold")
+        yield Line("Sent earlier, to produce the cached or stored parts", "bold")
         yield from _describe_sent(cached, NOT_RECORDED)
 
 

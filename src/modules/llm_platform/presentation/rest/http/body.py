@@ -276,7 +276,7 @@ async def _collect(receive: Receive, limit: BodyLimit) -> bytes:
                 raise problems.BodyTooLargeError
             if limit.is_counted and BUFFERED.is_full(caller):
                 raise problems.OverloadedError(
-                    "The server is receiving as many request bodies as it may: try again in a few seconds"
+                    "The server is already receiving the maximum number of request bodies: try again in a few seconds"
                 )
             parts.append(body)
             if not message.get("more_body", False):

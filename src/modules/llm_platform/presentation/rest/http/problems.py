@@ -161,7 +161,7 @@ class StoppingError(NotServingError):
 
 
 class OverloadedError(RestError, code="overloaded", status_code=503, retryable=True):
-    """The server runs as many research runs as it may: try again in a few seconds, or raise MAX_CONCURRENT_RESEARCHES."""
+    """The maximum number of research runs is active: try again in a few seconds, or raise MAX_CONCURRENT_RESEARCHES."""
 
 
 class ClientDisconnectedError(Exception):

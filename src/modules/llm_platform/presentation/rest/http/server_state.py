@@ -10,7 +10,9 @@ from modules.llm_platform.presentation.rest.http.shutdown import RunningRequests
 
 MAX_UPLOADS = 4  # bodies with files that are received at once; each takes up to 50 MB until its files are decoded
 MAX_RUNS_OVER_FILES = 8  # concurrent runs; each holds its files and their index, up to 100 MB
-TOO_MANY_FILES = "The server reads as many files as it may: try again in a few seconds, or leave the files out"
+TOO_MANY_FILES = (
+    "The server is already reading the maximum number of files: try again in a few seconds, or leave the files out"
+)
 MAX_CRAWLS = 10  # concurrent crawls; each may hold 50 MB
 
 
@@ -25,7 +27,7 @@ class ServerState:
         self.runs_over_files = ResearchAdmission(MAX_RUNS_OVER_FILES, refusal=TOO_MANY_FILES)
         self.kept_answers = KeptAnswers()
         self.crawls = ResearchAdmission(
-            MAX_CRAWLS, refusal="The server crawls as many sites as it may: try again in a few seconds"
+            MAX_CRAWLS, refusal="The server is already crawling the maximum number of sites: try again in a few seconds"
         )
         self.streams: Counter[str] = Counter()  # open event streams of background runs, by caller
         # Calls of APIs whose clients ask for their use, keyed by caller and endpoint.

@@ -360,7 +360,7 @@ async def test_fields_without_effect_are_named(client: httpx2.AsyncClient) -> No
             "messages.0.content: only blocks",
         ),
         ({"system": [{"type": "image", "source": {}}]}, "system: only blocks"),
-        ({"messages": [*QUESTION, {"role": "assistant", "content": "Hello"}]}, "messages: the last message must be"),
+        ({"messages": [*QUESTION, {"role": "assistant", "content": "Hello"}]}, "messages: the last message must have"),
         ({"max_tokens": None}, "max_tokens: "),
         ({"model": "fake/fake-1", "tools": [TOOL]}, "tools.0: a language model takes functions of the client"),
     ],

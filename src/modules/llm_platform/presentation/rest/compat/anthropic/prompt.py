@@ -147,7 +147,7 @@ def _convert_block(block: ContentBlock, field: str) -> Turn:
         text = data if isinstance(data, str) else _join_texts(known.get("content"))
         return {"type": "text", "text": _make_document(_get_string(block, "title"), "", text)}
     if known.get("type") != "base64" or not isinstance(data, str) or not isinstance(media_type, str):
-        raise chat_completions.make_refusal(field, "must bring its data: send base64, and no address or id of a file")
+        raise chat_completions.make_refusal(field, "must contain its data: send base64, not a URL or a file id")
     url = f"data:{media_type};base64,{data}"
     if block.type == "image":
         return {"type": "image_url", "image_url": {"url": url}}

@@ -233,9 +233,7 @@ def _depth(body: PerplexityAgentRequest) -> Depth:
         chat_completions.refuse_fields(filters, DATES)
     if body.depth is None:
         sent = next((name for name in ("effort", "preset", "models") if getattr(body, name)), "model")
-        raise chat_completions.make_refusal(
-            sent, f"name what answers: effort, preset or model, one of {', '.join(EFFORTS)}"
-        )
+        raise chat_completions.make_refusal(sent, f"choose effort, preset or model, one of {', '.join(EFFORTS)}")
     return body.depth
 
 
