@@ -108,7 +108,7 @@ def beside_the_docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_programs_of_the_guide_run(name: str, beside_the_docs: Path) -> None:
-    """Each program of "Use it from Python" runs unchanged and prints what the page says."""
+    """Each program of "Use llm-platform from Python" runs unchanged and prints what the page says."""
     (beside_the_docs / name).write_text(files_in("docs/howto/use-from-python.md")[name], encoding="utf-8")
     printed = shell(f"{sys.executable} {name}", beside_the_docs)
     for piece in PRINTED[name]:

@@ -12,8 +12,8 @@ from scripts import quality
 HERE = Path(__file__).parent
 DOCUMENTATION = HERE.parents[1] / "docs" / "explanation" / "citations.md"
 COUNTS = re.compile(
-    r"has (\d+) false ticks: (\d+) with a subject, (\d+) with an option of a program and (\d+) with a fact .*?, "
-    r"(\d+) with a lost .*?, and (\d+) with a negation, a preference, a quantity or a cause\."
+    r"has (\d+) false positives: (\d+) involve a subject, (\d+) an option of a program, (\d+) a fact .*?, "
+    r"(\d+) a dropped .*?, and (\d+) a negation, a preference, a quantity or a cause\."
 )
 
 
