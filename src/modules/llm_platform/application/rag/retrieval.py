@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 MAX_TOP_K: Final = 100
 MAX_QUERY_TOKENS: Final = 8000  # more words do not improve a search
 PASSAGES_PER_DOCUMENT: Final = 4  # one document often has several of the best passages
-MORE_PASSAGES_FACTOR: Final = 5  # the next search asks for more if the passages are of too few documents
+MORE_PASSAGES_FACTOR: Final = 5  # the next search asks for more if the passages come from too few documents
 MAX_PASSAGES: Final = 2000
 MAX_TITLED: Final = 1000  # documents that are looked at for titles
 MAX_LISTED_FROM: Final = 50_000  # documents that are looked at for a list
@@ -100,12 +100,12 @@ class RetrievalService:
             documents = _group_by_document(found)
             if len(documents) >= top_k or len(found) < limit or limit >= MAX_PASSAGES:
                 break
-            limit = min(limit * MORE_PASSAGES_FACTOR, MAX_PASSAGES)  # the best passages are of too few documents
+            limit = min(limit * MORE_PASSAGES_FACTOR, MAX_PASSAGES)  # the best passages come from too few documents
         self._log(began, query, len(documents[:top_k]))
         return FoundDocuments(documents[:top_k], query.cut, query.degraded)
 
     async def search_passages(self, request: dtos.RagSearch) -> FoundPassages:
-        """Return the best `top_k` passages, whichever documents they are of."""
+        """Return the best `top_k` passages, whichever documents they come from."""
         began = self._clock()
         query = await self._embed_query(request)
         found = await self._search_store(query, request, min(request.top_k or self._top_k, MAX_TOP_K))

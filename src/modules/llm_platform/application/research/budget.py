@@ -113,7 +113,7 @@ class Budget:
         - `max_llm_calls` and `max_cost_usd` are its limits; None means no limit.
         - `deadline` is event loop time, or the time of `clock`.
         - `price` is the price of the most expensive model that may serve.
-        - `stages` have a model. No calls are kept free for others.
+        - `stages` are the stages that have a model. No calls are reserved for other stages.
 
         Raises PriceUnknownError for a limit in dollars without a price.
         """
@@ -193,7 +193,7 @@ class Budget:
         return self._count_unreserved_usd() - sum(map(self._count_expected_usd, _list_higher_stages(stage)))
 
     def can_afford(self, stage: LLMStage, prompt_tokens: int, max_tokens: int) -> bool:
-        """Return whether a call of `stage` is possible, now or later, without what the stages of higher priority need."""
+        """Return whether a call of `stage` fits, now or later, into what higher-priority stages leave."""
         usd = self._price_try(prompt_tokens, max_tokens)
         fits = self._count_calls_left(stage) >= 1 and self.count_usd_left(stage) >= usd
         return fits or self._may_fit_later(stage, usd)

@@ -41,7 +41,8 @@ class Planned(_Event, frozen=True):
     type: Literal["planned"] = "planned"
     questions: tuple[str, ...]
     standalone_query: str | None = Field(
-        default=None, description="of a follow-up question, or of one that was taken from `context`, else null"
+        default=None,
+        description="the rewritten follow-up question, or the question that was found in `context`; else null",
     )
 
 
@@ -91,7 +92,7 @@ class Ranked(_Event, frozen=True):
     kept: tuple[RankedResult, ...] = Field(
         description="`{url, title, score}`; `score` is the mean of the five criteria in a report, else null"
     )
-    defaulted: int = Field(default=0, description="those that no model scored")
+    defaulted: int = Field(default=0, description="number of results without a score from a model")
 
 
 class Read(_Event, frozen=True):
@@ -153,7 +154,7 @@ class RoundStarted(_Event, frozen=True):
     )
     open: tuple[str, ...] = Field(description="the questions")
     queries: tuple[str, ...]
-    why: str = Field(default="", description="the words that no quote has")
+    why: str = Field(default="", description="words that no quote contains")
     evidence: tuple[EvidenceRow, ...] = Field(
         default=(), description="the ledger as it is now, as in the answer: of each question its state and best quotes"
     )

@@ -72,7 +72,7 @@ class QuickResearch:
     def estimate(
         self, request: ResearchRequest, price: Price | None, context_tokens: int, *, searches_nothing: bool
     ) -> ReportAmounts:
-        """Return what a run takes at most, besides the pages that it is given."""
+        """Return the upper bound of a run, excluding the pages that it is given."""
         return estimate_quick(self._tools, request, price, context_tokens, searches_nothing=searches_nothing)
 
     async def answer(self, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Estimate what a shallow or deep run takes at most, excluding retries and failover."""
+"""Estimate the upper bound of a shallow or deep run, excluding retries and failover."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS
 def estimate_quick(
     tools: QuickTools, request: ResearchRequest, price: Price | None, context_tokens: int, *, searches_nothing: bool
 ) -> ReportAmounts:
-    """Return what a run takes at most, besides the pages that it is given."""
+    """Return the upper bound of a run, excluding the pages that it is given."""
     rounds = DEEP if request.depth == "deep" and not searches_nothing else NO_ROUNDS
     searches, pages = 0, 0
     if not searches_nothing:

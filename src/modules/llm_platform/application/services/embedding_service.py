@@ -1,4 +1,4 @@
-"""The service of the embedder."""
+"""Embeds texts for the HTTP API."""
 
 from collections.abc import Sequence
 

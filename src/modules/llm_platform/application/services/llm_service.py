@@ -1,4 +1,4 @@
-"""The service of the language models."""
+"""Calls the language models, and logs what each call took."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""The service that reads pages."""
+"""Reads pages, and logs each read without its address."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""The service that orders documents by how well they fit a query."""
+"""Ranks documents for a query with BM25 and, if the embedder makes vectors, cosine similarity."""
 
 import asyncio
 from collections.abc import Sequence

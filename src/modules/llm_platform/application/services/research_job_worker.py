@@ -227,7 +227,7 @@ class ResearchJobWorker:
         self._work.set()
 
     def _trust(self, task: asyncio.Task[None] | None) -> None:
-        """Let the next suspect run: this one has ended, or made progress."""
+        """Allow the next suspect run to start, because this one has ended or made progress."""
         if self._suspect is task:
             self._suspect = None
             self._work.set()

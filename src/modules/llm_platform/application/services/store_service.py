@@ -1,4 +1,4 @@
-"""The service of the research store."""
+"""Manages stored research runs: list, export, import and remove."""
 
 import logging
 from pathlib import Path

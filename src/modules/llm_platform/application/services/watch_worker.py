@@ -1,8 +1,8 @@
 """Run the watches that are due, each run once, whichever process claims it.
 
-A worker claims a watch for some seconds, and asks its question as a background run, whose id follows from the watch and the
-number of the run: a run that was asked already is found again. When the run has ended, whoever claims the watch compares it with
-the run before, and stores changes, notices and the plan of the next run at once.
+A worker claims a watch for some seconds, and asks its question as a background run. The id of this run is derived from the watch
+and the number of the run, so a run that has already been requested is found again. When the run has ended, whoever claims the
+watch compares it with the run before, and stores changes, notices and the plan of the next run at once.
 """
 
 from __future__ import annotations

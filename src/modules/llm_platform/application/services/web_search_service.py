@@ -1,4 +1,4 @@
-"""The service of web search."""
+"""Searches the web through the configured providers, and logs each search."""
 
 import asyncio
 import logging

@@ -34,7 +34,7 @@ class ClaimSearch:
     """The searches for the claims of one text.
 
     - `kinds` is what is searched: the web, the documents of the operator, or both. Empty means that nothing is searched.
-    - `until` is event loop time. Later claims are not searched for.
+    - `until` is a deadline in event loop time. No search starts after it.
     - `degraded` says which searches failed or were too late.
     """
 

@@ -67,7 +67,8 @@ class MarkerCompleter:
     def _open_from(self, text: AnswerText, *, is_line: bool) -> int:
         """Return the offset from which the text may still change.
 
-        It is the start of the last sentence, unless that has ended, or of the line that it begins.
+        It is the start of the last sentence, or of its line if the sentence begins the line. If the sentence has ended, it is the
+        end of the text.
         """
         end = len(self._pending)
         last = text.sentences[-1] if text.sentences else None

@@ -89,7 +89,7 @@ class BlockWriter:
         self._append("code", _join_code(lines), syntax=syntax)
 
     def add(self, block: UnfinishedBlock) -> None:
-        """Add what the lines of a block are: nothing if they are a menu, several blocks if they begin with a heading."""
+        """Append the block. A menu is dropped, and a block that begins with a heading becomes several blocks."""
         match block.kind:
             case "code":
                 self._add_indented_lines(block.lines)

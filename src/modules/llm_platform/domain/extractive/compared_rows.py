@@ -146,7 +146,7 @@ def _find_compared_rows(table: Table, asked: RankingQuestion) -> RowsFound | Non
 def find_extreme(
     table: Table, indices: Sequence[int], asked: RankingQuestion, max_equal: int = MAX_EQUAL
 ) -> RowsFound | None:
-    """Return the rows with the most or the least.
+    """Return the rows with the highest or lowest value.
 
     Return None if the interpretations of the superlative disagree, or if more than `max_equal` rows tie.
 

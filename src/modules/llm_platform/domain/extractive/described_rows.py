@@ -1,4 +1,4 @@
-"""Rows of a table that a question describes by what they have, lack or are not: `Which invoices are not paid?`
+"""Find the table rows that a question describes by a property that they have or lack: `Which invoices are not paid?`
 
 The words after the "not" name a value (`paid`), a column of yes and no (`projector`), or a column that may be empty or 0
 (`failures`). The answer is all other rows of the table. Without a "not", it is all rows that have what a column names: `Which

@@ -1,4 +1,4 @@
-"""Rows of a table that a question names by the words of a cell: `What does Bella cost?` names the row of Bella."""
+"""Find the table rows that a question names by the words of a cell: `What does Bella cost?` names the row of Bella."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.text.tokens import fold, split_word_parts, spli
 MAX_PARTS = 3
 MAX_TERMS = 40
 NAME_WEIGHT = 1.6  # names, identifiers and numbers
-EXACT_WEIGHT = 2.0  # options, signs and identifiers, which an answer must have
+EXACT_WEIGHT = 2.0  # options, symbols and identifiers, which an answer must have
 WEAK_WEIGHT = 0.35  # words about the form of the answer
 INFLECTED_CREDIT = 0.85  # credit for another form of a word
 MIN_STEM = 4  # two forms of a word share at least this many letters
@@ -158,7 +158,7 @@ def remove_name_ampersands(question: str) -> str:
 
 
 def list_exact_terms(text: str) -> frozenset[str]:
-    """Return the options, signs and identifiers of a question. An answer must have them exactly as they are written."""
+    """Return the options, symbols and identifiers of a question. An answer must have them exactly as they are written."""
     return frozenset((*list_symbols(text), *_IDENTIFIER.findall(text)))
 
 

@@ -243,7 +243,7 @@ class RerankedSelection:
 def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> RerankedSelection:
     """Choose the sentences that answer: in the language of the question or, if no such sentence answers, in other languages.
 
-    Sentences that the models choose are dropped if they lack an option, sign or identifier of the question.
+    Sentences that the models choose are dropped if they lack an option, symbol or identifier of the question.
     """
     ranked = sorted(scored, key=lambda one: -one.margin)
     own = [one for one in ranked if one.scored_by != "across"]
@@ -264,7 +264,7 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
 
 
 def _keep_choice_of_words(selection: Selection, ranked: Sequence[ScoredSentence]) -> list[Candidate]:
-    """Return the sentences that the words chose in the languages of `ranked`, which has the highest margin first.
+    """Return the sentences that the keyword ranking chose, in the languages of `ranked`, which has the highest margin first.
 
     They stay if the question has several parts, or if the best sentence reaches `words_from` and one of them is nearly as good.
     """

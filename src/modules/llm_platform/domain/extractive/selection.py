@@ -224,7 +224,7 @@ def can_continue(following: Candidate, candidate: Candidate) -> bool:
 
 
 def lacks_exact(question: Question, chosen: Sequence[Candidate]) -> bool:
-    """Return whether the quotes and their headings lack an option, sign or identifier of the question."""
+    """Return whether the quotes and their headings lack an option, symbol or identifier of the question."""
     exact = [number for number, term in enumerate(question.terms) if term.weight >= EXACT_WEIGHT]
     return any(all(candidate.credits.get(number, 0.0) < TITLE_CREDIT for candidate in chosen) for number in exact)
 

@@ -31,7 +31,7 @@ MAX_ROW_COUNT: Final = 4  # of `the four cheapest`
 
 
 class Superlative(NamedTuple):
-    """An interpretation of a superlative: the most or the least of a measure, of dates, or of a column that the question names.
+    """An interpretation of a superlative: the highest or lowest value of a measure, of dates, or of a named column.
 
     `needs_name` is True if it only applies to a column that the question names: `the largest quantity`.
     """

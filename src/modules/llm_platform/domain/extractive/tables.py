@@ -176,7 +176,7 @@ class RowsFound:
     - `row_indices` are the indices of these rows in the table.
     - `extreme` and `column` say in which column the rows have the highest or lowest value. Both are empty for a count.
     - `decision` answers a question that wants a yes or no, or that names alternatives; empty for other questions. "first"
-      means that the first row, which is called `name`, has the most or the least. "same" means that all rows are equal.
+      means that the first row, which is called `name`, has the highest or lowest value. "same" means that all rows are equal.
     """
 
     table: Table

@@ -16,7 +16,7 @@ LINE_END: Final = 1  # characters between two passages that were cut between two
 MIN_NEIGHBOUR_SCORE: Final = 0.75  # share of the best passage's score: such a neighbour is shown with it
 # A limit of 3 shows the answer to 48 of 84 questions instead of 47, in a ninth more text.
 MAX_MERGED: Final = 2
-MAX_EXACT: Final = 3  # further passages that have the options, signs and identifiers of the question
+MAX_EXACT: Final = 3  # further passages that have the options, symbols and identifiers of the question
 MAX_SHORT_CHARS: Final = 8_000  # of a document from which an answer may quote all sentences, about three printed pages
 MAX_WHOLE: Final = 5  # the first documents of a search that may come whole
 MAX_GAP_CHARS: Final = 4  # neighbours have at most this many characters, all spaces, between them

@@ -160,7 +160,7 @@ def _state(question: Question) -> str:
 
 
 def _choose_row(claim: RowClaim) -> RowsFound | None:
-    """Return which of the named rows has the most or the least.
+    """Return which of the named rows has the highest or lowest value.
 
     There is no answer if the question may be about two measures, and they give different rows.
     """

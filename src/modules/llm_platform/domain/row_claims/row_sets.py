@@ -1,4 +1,4 @@
-"""Check claims about a set of rows: those within a limit, those with the most or the least, a number or a list of rows."""
+"""Check claims about a set of rows: those within a limit, those with the highest or lowest value, a number or a list of rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LIST_REACH: Final = 3  # words from "are" to the first name of a list: `are thos
 
 
 def has_limit_or_extreme(claim: RowClaim) -> bool:
-    """Return whether a claim states a limit, or the most or the least."""
+    """Return whether a claim states a limit, or a highest or lowest value."""
     return claim.superlative is not None or bool(read_limits(claim.masked_text))
 
 
@@ -123,7 +123,7 @@ def _find_amount(claim: RowClaim, limit: Limit) -> Span | None:
 
 
 def check_extreme(claim: RowClaim) -> RowFinding | None:
-    """Return whether the rows or the value that a claim names are the most or the least."""
+    """Return whether the rows or the value that a claim names are the highest or lowest."""
     if not _is_extreme(claim) or not claim.is_covered or not claim.has_consistent_mentions:
         return None
     asked = read_ranking_question(_make_question(claim, ""))
@@ -137,7 +137,7 @@ def check_extreme(claim: RowClaim) -> RowFinding | None:
 
 
 def _is_extreme(claim: RowClaim) -> bool:
-    """Return whether a claim states the most or the least of a whole table, and no limit, comparison or second superlative."""
+    """Return whether a claim states the extreme of a whole table, and no limit, comparison or second superlative."""
     words = claim.folded
     at = claim.superlative
     if at is None or not claim.source.is_whole or read_limits(claim.masked_text) or count_negators(words):

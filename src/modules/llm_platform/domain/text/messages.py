@@ -55,7 +55,7 @@ class Messages:
         return self.can_mean.replace("{subject}", subject)
 
     def count_rows(self, extreme: str, column: str, count: int, read: int) -> str:
-        """Return the line above rows that have the most or the least in a column, or, with an empty `extreme`, were counted.
+        """Return the line above rows with the highest or lowest value of a column, or, with an empty `extreme`, counted rows.
 
         `count` is the number of these rows, and `read` the number of rows that were compared or counted.
         """

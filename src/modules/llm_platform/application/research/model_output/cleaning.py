@@ -11,11 +11,11 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _REASONING_TAGS = "think|thinking|thoughts?|reasoning|reflection|scratchpad"
 _TAG = re.compile(rf"[<◁](/?)(?:{_REASONING_TAGS})(?:\s[^<>▷]{{0,40}})?[>▷]|\[(/?)THINK\]", re.I)
 _FINAL_CHANNEL = "<|channel|>final<|message|>"  # models with channels: the text before it is analysis
-# Signs of chat templates, which a model or a server writes into the text when it is used with the wrong template.
+# Special tokens of chat templates, which appear in the text when a model is used with the wrong template.
 TEMPLATE_TOKEN: Final = re.compile(
     r"<\|[a-z][a-z0-9_ ]{0,30}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<(?:start|end)_of_turn>|<(?:bos|eos|pad|unk)>"
     r"|\[/?INST\]|<</?SYS>>"
-    # Signs of our own prompts. Small models make up YES_ANSWER.
+    # Tokens of our own prompts. Small models make up YES_ANSWER.
     r"|=== [0-9a-f]{16} ===|\b(?-i:(?:NO|YES)_ANSWER)(?:[:.,]|(?=[^\w:.,]))",
     re.I,
 )

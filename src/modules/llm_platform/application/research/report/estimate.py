@@ -30,7 +30,7 @@ Calls = tuple[int, tuple[int, int]]  # how many, and the tokens of the prompt an
 def estimate_report(
     tools: ReportTools, request: PlanRequest, language: str, questions: Sequence[str]
 ) -> ReportEstimate:
-    """Return what a report over these sub-questions takes at most, excluding retries and failover."""
+    """Return the upper bound of a report over these sub-questions, excluding retries and failover."""
     now, one_more = (
         _estimate_amounts(tools, request, language, count) for count in (len(questions), len(questions) + 1)
     )

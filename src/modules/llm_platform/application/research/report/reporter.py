@@ -96,7 +96,7 @@ class Reporter:
         return self._tools.options.context_tokens
 
     def estimate(self, request: ResearchRequest) -> ReportAmounts:
-        """Return what a report takes at most. Its sub-questions are not planned yet."""
+        """Return the upper bound of a report whose sub-questions are not planned yet."""
         wanted = PlanRequest(query=request.query, sources=request.sources, urls=request.urls, language=request.language)
         questions = [request.query] * self._tools.options.sub_questions
         language = detect_request_language(request) or DEFAULT_LANGUAGE

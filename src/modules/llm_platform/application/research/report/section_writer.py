@@ -29,7 +29,7 @@ from modules.llm_platform.domain.text.language import get_primary_subtag
 
 SECTIONS_VERSION: Final = "1"  # part of the keys of stored reports: raise it when the sections change
 MIN_SECTION_TOKENS: Final = 64  # a section may have this many, even if the report becomes longer than its limit
-# The model ends this long before the deadline for each section that is left, so that quotes can take the place of all of them.
+# For each remaining section, the model must stop this long before the deadline, so that quotes can replace the section.
 # The models of the package take up to 1.6 s for a section of five pages.
 QUOTING_S: Final = 2.0
 MAX_QUOTING_SHARE: Final = 0.3  # of the time that is left

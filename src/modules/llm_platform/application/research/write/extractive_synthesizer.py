@@ -100,7 +100,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         messages = get_messages(request.language)
         result, degraded = await self._choose_sentences(request, selection)
         if result.ordered and not result.selection.chosen and not _has_later_quote(request):
-            evidence = []  # it was chosen by words only, and the models found that no sentence answers
+            evidence = []  # it was chosen by keywords only, and the models found that no sentence answers
         text = await _run(request, lambda: _write_quotes(request, result.selection, evidence))
         if text and (parts := list_open_parts(selection.question, text)):
             text = "\n\n".join([text, _list_parts(parts, messages)])

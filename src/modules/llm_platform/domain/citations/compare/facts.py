@@ -35,7 +35,10 @@ def find_mismatch(compared: Comparison) -> Mismatch | None:
 
 
 def is_partial_at_best(compared: Comparison) -> bool:
-    """Return whether the source lacks a number of the claim, or says the same of another subject, or may do so."""
+    """Return whether the claim can be partial at best.
+
+    The source lacks one of its numbers, or says or may say the same about another subject.
+    """
     if count_missing_numbers(compared) or may_exchange(compared) or begins_with_other_word(compared):
         return True
     best = compared.list_sentences_like_best()

@@ -45,7 +45,7 @@ class _Item(NamedTuple):
 
     @property
     def name(self) -> Sequence[str]:
-        """What the number is of: the words before it, or those after it if there are none."""
+        """The words that say what the number counts: the words before it, or the words after it if none precede it."""
         return self.before or self.after
 
 

@@ -72,7 +72,7 @@ def find_highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> Model
 
     - `partial` or `unchecked`: `supported` if the quote has all figures, dates and identifiers of the claim, else `partial`.
     - `unsupported`: `supported` if the quote has exactly the same figures, dates and identifiers in the same order, because then
-      the words found another difference; else `partial`.
+      the word comparison found another difference; else `partial`.
     """
     if word_verdict == "supported":
         return "supported"

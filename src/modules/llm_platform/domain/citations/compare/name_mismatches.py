@@ -67,7 +67,7 @@ def _find_other_name(compared: Comparison, position: ClaimWordNumber) -> Span | 
 
 
 def begins_with_other_word(compared: Comparison) -> bool:
-    """Return whether the source has another first word, where a capital does not tell whether it is a name.
+    """Return whether the source begins with a different word, if its capital letter does not show whether it is a name.
 
     "Adults pay £12" may or may not be about the same people as "Seniors pay £12".
     """

@@ -20,7 +20,7 @@ MIN_CLAUSE_WORDS: Final = 2  # content words
 
 
 class Features(NamedTuple):
-    """The inputs of the score. Shares are 0..1. Counts are logarithms, so that the first one weighs most."""
+    """The inputs of the score. Shares are 0..1. Counts are logarithmic, so each further item adds less."""
 
     grams: float  # share of the sentence's runs of four characters in the passage; also matches inflected forms
     weakest_clause: float  # share of content words in the passage, for the clause with the lowest share

@@ -29,5 +29,5 @@ def cite(token: re.Match[str], numbers: Sequence[int] | None) -> ParsedToken:
 
 
 def skip_character(token: re.Match[str]) -> ParsedToken:
-    """Return the token as no citation. Reading continues after its first character, where a citation may begin."""
+    """Return a result that is not a citation. Reading continues after its first character, where a citation may begin."""
     return ParsedToken(token.start() + 1, None)
