@@ -5,7 +5,7 @@
 Four hosts of the attacker (127.0.0.2 to 127.0.0.5) redirect each page four times, the last time to a page of a fifth host, the
 victim (127.0.0.9). Texts cite 160 and 200 such pages, 10 pages without a redirect, and 20 without. Prints for each text the
 requests that all hosts and the victim got, the states of the sources, and how many requests the rate limit of the caller, with
-its default settings, has counted. Exit code 1 if the victim got more than MAX_PAGES_OF_HOST requests, or a caller with ordinary
+its default settings, has counted. Exit code 1 if the victim got more than MAX_PAGES_PER_HOST requests, or a caller with ordinary
 texts was refused a source. Ends by itself in two minutes.
 """
 
@@ -33,7 +33,7 @@ from benchmarks.attacked_server import SERVE, attacked_server
 ATTACKERS = ("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
 VICTIM = "127.0.0.9"
 REDIRECTS = 4  # on the hosts of the attacker, before the one to the victim
-MAX_PAGES_OF_HOST = 60
+MAX_PAGES_PER_HOST = 60
 PAGE = b"<html><title>Tea</title><body><p>Tea is a drink that is made of leaves and water.</p></body></html>"
 ANSWER_S = 150.0
 DEFAULT_LIMITS = {"RATE_LIMIT_PER_MINUTE": "30", "RATE_LIMIT_BURST": "5", "RATE_LIMIT_GLOBAL_PER_HOUR": "1000"}
@@ -135,7 +135,7 @@ def attack(text: Text, port: int, pages_port: int) -> bool:
         f"{text.name}: {Hosts.seen.total()} requests to other servers, {victim} to the victim, sources {states}, "
         f"{seconds:.1f} s, then {remaining(port)} of 5 requests at once are left to the caller"
     )
-    return victim <= MAX_PAGES_OF_HOST and (not text.is_ordinary or states == {"read": text.pages})
+    return victim <= MAX_PAGES_PER_HOST and (not text.is_ordinary or states == {"read": text.pages})
 
 
 def main() -> int:

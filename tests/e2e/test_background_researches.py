@@ -26,7 +26,7 @@ QUESTION = "How do heat pumps work in cold winters?"
 PATIENCE_S = 120.0
 END_LEASES = "UPDATE {}research_job SET lease_until = 0"
 # Time in which an attempt may reload stored pages before it writes the text that its caller asked for. The default is 10 s.
-FINDS_SOON = {"modules.llm_platform.application.services.research_job_worker": {"FOUND_AGAIN_S": 5.0}}
+FINDS_SOON = {"modules.llm_platform.application.services.research_job_worker": {"EARLY_FINISH_DELAY_S": 5.0}}
 SETTINGS = {"LLM_PLATFORM_PORT": "0", "CACHE_TTL_S": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "DRAIN_TIMEOUT_S": "1"}
 
 

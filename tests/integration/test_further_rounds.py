@@ -182,16 +182,16 @@ async def test_a_report_says_why_its_search_ended(reason: StopReason, world: Wor
     answer, _ = await asked(world, depth="report", language="de", **fields)
     assert answer.metadata.stopped == reason
     *_, last = answer.synthesis.split("\n\n")
-    assert last == get_messages("de").stopped(reason)
+    assert last == get_messages("de").get_stop_message(reason)
     assert all(citation.end <= len(answer.synthesis) - len(last) for citation in answer.citations)
 
 
 async def test_a_deep_answer_says_why_its_search_ended_only_if_it_does_not_answer() -> None:
     """The note follows only the closest passages. An answer with citations has no note."""
     open_answer, _ = await asked(World(), "Which gardener planted the hedge of Quoxberg?")
-    assert open_answer.synthesis.endswith(get_messages("en").stopped("no_gain"))
+    assert open_answer.synthesis.endswith(get_messages("en").get_stop_message("no_gain"))
     answer, _ = await asked(World())
-    assert get_messages("en").stopped("answered") not in answer.synthesis
+    assert get_messages("en").get_stop_message("answered") not in answer.synthesis
 
 
 HOSTILE = (
@@ -378,6 +378,6 @@ async def test_a_report_ends_with_what_stayed_open_and_where_it_was_looked_for()
     answer, events = await asked(World(), "Which gardener planted the hedge of Quoxberg?", depth="report")
     begun = [event for event in events if isinstance(event, RoundStarted)]
     note, stopped = answer.synthesis.split("\n\n")[-2:]
-    assert stopped == get_messages("en").stopped("no_gain")
+    assert stopped == get_messages("en").get_stop_message("no_gain")
     assert "Which gardener planted the hedge of Quoxberg. " in note
     assert all(query in note for event in begun for query in event.queries)

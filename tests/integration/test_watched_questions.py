@@ -338,7 +338,7 @@ async def test_watches_need_the_store(tmp_path: Path) -> None:
 
 
 async def test_a_watch_runs_a_limited_number_of_times_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch_service, "MAX_RUNS_A_DAY", 2)
+    monkeypatch.setattr(watch_service, "MAX_RUNS_PER_DAY", 2)
     async with watching(tmp_path, World()) as watching_it:
         await watching_it.add(urls=(watching_it.page,))
         await watching_it.run()

@@ -9,7 +9,7 @@ from tests.support.cases import for_each
 from tests.support.reading_pages import HTML, html, reader
 
 from modules.llm_platform.application.services.verification_service import VerificationService
-from modules.llm_platform.domain.concurrency.page_allowance import MANY_OF_HOST, MAX_PAGES_OF_HOST
+from modules.llm_platform.domain.concurrency.page_allowance import MANY_OF_HOST, MAX_PAGES_PER_HOST
 from modules.llm_platform.testing.web_search import FakeWebSearch
 
 VICTIM = "victim.example.net"
@@ -52,8 +52,8 @@ async def test_redirects_count_for_their_target_host(hops: int, robots: bool) ->
     verified = await VerificationService(reader(web.respond, robots=robots), FakeWebSearch()).verify(
         text_citing(SOURCES)
     )
-    assert web.seen[VICTIM] == MAX_PAGES_OF_HOST
+    assert web.seen[VICTIM] == MAX_PAGES_PER_HOST
     assert web.robots[VICTIM] == robots
     states = Counter(source.state for source in verified.sources)
-    assert states == {"read": MAX_PAGES_OF_HOST - robots, "refused": SOURCES - MAX_PAGES_OF_HOST + robots}
+    assert states == {"read": MAX_PAGES_PER_HOST - robots, "refused": SOURCES - MAX_PAGES_PER_HOST + robots}
     assert {source.reason for source in verified.sources if source.state == "refused"} == {MANY_OF_HOST}

@@ -9,7 +9,7 @@ from typing import Any
 
 from modules.llm_platform.application.research.check.judge_task import JudgeTask
 from modules.llm_platform.application.research.events import ResearchEvent, Reset, Token
-from modules.llm_platform.application.research.find.found import Found, Writers
+from modules.llm_platform.application.research.find.found import FoundSources, Writers
 from modules.llm_platform.application.research.find.read_pages import SourcesBeingRead
 from modules.llm_platform.application.research.run import Run, ignore_event
 from modules.llm_platform.application.research.write.draft import Draft
@@ -53,7 +53,7 @@ def make_draft(
         deadline=asyncio.get_running_loop().time() + seconds,
         emit=emit,
     )
-    found = Found(
+    found = FoundSources(
         question=question,
         sources=tuple(sources),
         questions=tuple(questions),

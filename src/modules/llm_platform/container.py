@@ -54,12 +54,12 @@ from modules.llm_platform.infrastructure.documents import from_settings as docum
 from modules.llm_platform.infrastructure.index import from_settings as index
 from modules.llm_platform.infrastructure.limits import from_settings as limits
 from modules.llm_platform.infrastructure.limits.upstream_states import make_upstream_states
+from modules.llm_platform.infrastructure.models.custom_model import CustomModel
 from modules.llm_platform.infrastructure.models.from_settings import chat_models, daily_budgets
 from modules.llm_platform.infrastructure.models.from_settings import embedder as embedders
 from modules.llm_platform.infrastructure.models.kinds import find_configuration_error
-from modules.llm_platform.infrastructure.models.own_model import OwnModel
 from modules.llm_platform.infrastructure.pages import from_settings as page_readers
-from modules.llm_platform.infrastructure.pages.own_page_reader import OwnPageReader
+from modules.llm_platform.infrastructure.pages.custom_page_reader import CustomPageReader
 from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.infrastructure.search.from_settings import chain as search
 from modules.llm_platform.infrastructure.stores import from_settings as stores
@@ -495,7 +495,7 @@ _OVERRIDES: Mapping[type, tuple[str, ...]] = {
     ITracer: ("tracer",),
 }
 # Wrappers that make an override raise only the errors of its port. WebSearchService does this for search.
-_GUARDS: Mapping[type, type] = {ILLMProvider: OwnModel, IPageReader: OwnPageReader}
+_GUARDS: Mapping[type, type] = {ILLMProvider: CustomModel, IPageReader: CustomPageReader}
 _BY_NAME = ("search_adapters", "llm_adapters")  # These providers give adapters by their names.
 
 

@@ -97,7 +97,7 @@ def _describe_lost(count: int, sentences: str) -> str:
     return f"{count} of {sentences} no longer {'holds' if count == 1 else 'hold'}"
 
 
-def find_doubted(verified: VerifiedText) -> Iterator[VerifiedSentence]:
+def find_sentences_to_review(verified: VerifiedText) -> Iterator[VerifiedSentence]:
     """Yield the sentences that are not supported, and those that cite a source that was not read."""
     for sentence in verified.sentences:
         if sentence.verdict in ("partial", "unsupported") or (sentence.verdict == "unchecked" and sentence.is_cited):

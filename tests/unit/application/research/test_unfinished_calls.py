@@ -124,7 +124,7 @@ async def test_a_late_follow_up_leaves_the_report_its_limit_less_the_highest_pri
     turns: MemoryCache[StoredTurns] = MemoryCache(10)
     follow_ups = FollowUps(turns, llm=make_late_model(is_free=is_free), price=lambda prompt, answer: price)
     request = ResearchRequest(query="How loud are they?", depth="report", max_cost_usd=0.05, max_llm_calls=5)
-    follow_up = await follow_ups.understand(request, StoredTurns(turns=(Turn(question="What are heat pumps?"),)))
+    follow_up = await follow_ups.rewrite_question(request, StoredTurns(turns=(Turn(question="What are heat pumps?"),)))
     changed = apply_follow_up(request, follow_up)
     assert follow_up.spent == Spending(calls=1, cost_usd=0.0 if is_free else None, is_cost_cut_off=not is_free)
     assert changed.max_cost_usd is not None

@@ -238,7 +238,7 @@ async def test_late_model_is_replaced() -> None:
     follow_ups._timeout_s = 0.01
     before = await it.load_earlier_turns(ResearchRequest(query=NEXT, history=HISTORY))
     assert before is not None
-    understood = await follow_ups.understand(ResearchRequest(query=NEXT, history=HISTORY), before, None)
+    understood = await follow_ups.rewrite_question(ResearchRequest(query=NEXT, history=HISTORY), before, None)
     assert understood.query == f"heat pumps cold winters: {NEXT}"
     assert [entry.reason for entry in understood.degraded] == [LATE]
     assert understood.spent.calls == 1

@@ -500,7 +500,7 @@ async def test_a_finish_survives_a_killed_worker(
     store: MemoryResearchJobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next attempt uses the stored pages, and writes without waiting for the other pages."""
-    monkeypatch.setattr(research_job_worker, "FOUND_AGAIN_S", 0.5)
+    monkeypatch.setattr(research_job_worker, "EARLY_FINISH_DELAY_S", 0.5)
     first = SlowWeb(quick=2)
     async with running(World(first, ReportModel(), report_store(tmp_path)), store) as service:
         job = await service.submit(REPORT)

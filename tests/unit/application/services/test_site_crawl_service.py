@@ -13,7 +13,7 @@ from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.services import site_crawl_service
 from modules.llm_platform.application.services.site_crawl_service import (
-    LINKS_AT_ONCE,
+    LINK_BATCH_SIZE,
     MAX_CONCURRENT_READS,
     MAX_CRAWL_BYTES,
     SiteCrawlService,
@@ -246,8 +246,8 @@ async def test_links_are_looked_at_in_small_parts(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(site_crawl_service, "canonical_url", count)
     pages: dict[str, SiteOutcome] = {ROOT: [f"/p{n}" for n in range(10)]}
-    pages |= {f"{ROOT}p{n}": [f"/p{n % 10}?{n}"] * (3 * LINKS_AT_ONCE) for n in range(10)}
+    pages |= {f"{ROOT}p{n}": [f"/p{n % 10}?{n}"] * (3 * LINK_BATCH_SIZE) for n in range(10)}
     watching = asyncio.create_task(watch())
     await crawled(pages, max_depth=2)
     watching.cancel()
-    assert 0 < most_at_once <= LINKS_AT_ONCE + 10  # the reader asks for some
+    assert 0 < most_at_once <= LINK_BATCH_SIZE + 10  # the reader asks for some

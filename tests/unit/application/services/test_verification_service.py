@@ -16,10 +16,10 @@ from modules.llm_platform.application.services.verification_service import Verif
 from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
 from modules.llm_platform.application.verification.sentence_check import MAX_CITED_SOURCES, SentenceCheck
 from modules.llm_platform.application.verification.source_reading import MAX_CONCURRENT_READS
-from modules.llm_platform.application.verification.text_comparison import SENTENCES_AT_ONCE
+from modules.llm_platform.application.verification.text_comparison import SENTENCE_BATCH_SIZE
 from modules.llm_platform.application.verification.text_verification import VerificationOptions
 from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
-from modules.llm_platform.domain.concurrency.page_allowance import MAX_PAGES_OF_HOST
+from modules.llm_platform.domain.concurrency.page_allowance import MAX_PAGES_PER_HOST
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError, run_stoppable
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
@@ -162,12 +162,12 @@ async def test_an_address_is_read_once() -> None:
 async def test_concurrent_reads_and_pages_of_one_host_are_limited() -> None:
     """A submitted text cannot make the platform flood a host with requests."""
     reader = _CountingReader()
-    urls = [f"https://one.example/{number}" for number in range(MAX_PAGES_OF_HOST + 5)]
+    urls = [f"https://one.example/{number}" for number in range(MAX_PAGES_PER_HOST + 5)]
     verified = await VerificationService(reader, FakeWebSearch()).verify(
         "\n\n".join(f"It says so {url}" for url in urls)
     )
     assert reader.most <= MAX_CONCURRENT_READS
-    assert reader.count == MAX_PAGES_OF_HOST
+    assert reader.count == MAX_PAGES_PER_HOST
     assert verified.counts.refused == 5
 
 
@@ -453,7 +453,7 @@ async def test_other_requests_have_their_turn(monkeypatch: pytest.MonkeyPatch) -
     found = await service({URL: TOWER}).verify(f"{'The Eiffel Tower is 330 metres tall. ' * 1000}\n\n{URL}")
     ticking.cancel()
     assert len(found.sentences) >= 1000
-    assert most <= 2 * SENTENCES_AT_ONCE
+    assert most <= 2 * SENTENCE_BATCH_SIZE
 
 
 @pytest.mark.parametrize(

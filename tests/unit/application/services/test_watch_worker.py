@@ -110,9 +110,9 @@ class DyingStore(SqliteWatchStore):
 
     dies_in = ""
 
-    async def wait(self, watch: dtos.ClaimedWatch, in_s: float, *, is_asked: bool = True) -> None:
+    async def wait(self, watch: dtos.ClaimedWatch, delay_s: float, *, is_asked: bool = True) -> None:
         self._die("wait")
-        await super().wait(watch, in_s, is_asked=is_asked)
+        await super().wait(watch, delay_s, is_asked=is_asked)
         self._die("after:wait")
 
     async def finish(self, *arguments: Any, **options: Any) -> None:
@@ -527,14 +527,14 @@ async def test_a_run_counts_as_a_request_of_its_owner(world: World) -> None:
     worker = world.worker()
     asked, waits = list[str](), [5.0, 0.0]
 
-    def charge_of(owner: str) -> Charge:
+    def make_page_charge(owner: str) -> Charge:
         async def charge() -> float:
             asked.append(owner)
             return waits.pop(0)
 
         return charge
 
-    worker._charge_of = charge_of
+    worker._make_page_charge = make_page_charge
     await world.step(worker)
     assert await world.job_store.page("alice", MANY) == ()
     world.clock.now += watch_worker.LIMITED_S - 1
@@ -641,7 +641,7 @@ def test_a_run_reads_first_what_the_last_one_quoted() -> None:
     many = reading.model_copy(
         update={"facts": tuple(dtos.LedgerFact(quote="x", url=f"https://b.example/{n}") for n in range(99))}
     )
-    assert len(select_pages((), many, are_all=False).urls) == dtos.MAX_READ_AGAIN
+    assert len(select_pages((), many, are_all=False).urls) == dtos.MAX_REREAD_PAGES
 
 
 def test_a_report_gets_the_rest_of_the_budget() -> None:

@@ -8,8 +8,8 @@ import pytest
 from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.concurrency.page_allowance import (
-    FETCHES_OF_A_REQUEST,
-    MAX_PAGES_OF_HOST,
+    FETCHES_PER_REQUEST,
+    MAX_PAGES_PER_HOST,
     MAX_WAIT_S,
     count_fetch,
     page_allowance,
@@ -43,12 +43,12 @@ async def fetch(count: int, host: str = HOST) -> None:
 
 
 async def test_no_host_has_all_pages() -> None:
-    """A request may read MAX_PAGES_OF_HOST pages of a host.
+    """A request may read MAX_PAGES_PER_HOST pages of a host.
 
     Redirects within the host belong to its pages, and other hosts are counted separately.
     """
     with page_allowance():
-        await fetch(MAX_PAGES_OF_HOST)
+        await fetch(MAX_PAGES_PER_HOST)
         for _ in range(2):
             with pytest.raises(PageLimitError, match="one host"):
                 await count_fetch(HOST)
@@ -57,20 +57,20 @@ async def test_no_host_has_all_pages() -> None:
     with page_allowance():
         await count_fetch(HOST)
     with page_allowance(max_of_host=None):
-        await fetch(MAX_PAGES_OF_HOST + 1)
+        await fetch(MAX_PAGES_PER_HOST + 1)
 
 
 @in_virtual_time
 async def test_further_fetches_are_charged_and_paced() -> None:
-    """The first FETCHES_OF_A_REQUEST are paid with the request. When the limit is reached, the request waits for it."""
+    """The first FETCHES_PER_REQUEST are paid with the request. When the limit is reached, the request waits for it."""
     bucket = Bucket(free=2)
     set_page_charge(bucket.charge)
     with page_allowance(max_of_host=None):
-        await fetch(FETCHES_OF_A_REQUEST)
+        await fetch(FETCHES_PER_REQUEST)
         assert bucket.charged == 0
-        await fetch(2 * FETCHES_OF_A_REQUEST)
+        await fetch(2 * FETCHES_PER_REQUEST)
         assert (bucket.charged, asyncio.get_running_loop().time()) == (2, 0.0)
-        await asyncio.gather(*(fetch(FETCHES_OF_A_REQUEST) for _ in range(3)))
+        await asyncio.gather(*(fetch(FETCHES_PER_REQUEST) for _ in range(3)))
     assert (bucket.charged, asyncio.get_running_loop().time()) == (5, 3 * bucket.interval_s)
 
 
@@ -80,7 +80,7 @@ async def test_a_limit_that_is_far_away_refuses() -> None:
     bucket = Bucket(free=1, interval_s=MAX_WAIT_S * 3)
     set_page_charge(bucket.charge)
     with page_allowance(max_of_host=None):
-        await fetch(2 * FETCHES_OF_A_REQUEST)
+        await fetch(2 * FETCHES_PER_REQUEST)
         for _ in range(3):
             with pytest.raises(PageLimitError, match="rate limit of this caller"):
                 await count_fetch(HOST)
@@ -93,7 +93,7 @@ async def test_a_page_that_is_cancelled_while_it_waits_blocks_no_other() -> None
     bucket = Bucket(free=1)
     set_page_charge(bucket.charge)
     with page_allowance(max_of_host=None):
-        await fetch(2 * FETCHES_OF_A_REQUEST)
+        await fetch(2 * FETCHES_PER_REQUEST)
         waiting = asyncio.create_task(count_fetch(HOST))
         await asyncio.sleep(0.5)
         waiting.cancel()
@@ -104,4 +104,4 @@ async def test_a_page_that_is_cancelled_while_it_waits_blocks_no_other() -> None
 async def test_outside_of_an_allowance_nothing_is_counted() -> None:
     """Answers read few pages, and have separate limits."""
     set_page_charge(Bucket(free=0, interval_s=60.0).charge)
-    await fetch(MAX_PAGES_OF_HOST + 1)
+    await fetch(MAX_PAGES_PER_HOST + 1)

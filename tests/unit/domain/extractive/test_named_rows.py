@@ -8,10 +8,10 @@ from tests.unit.domain.extractive.test_tables import SERVICES, candidates_in
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.named_cells import ScoredCell, choose_named_rows, list_cells, remove_name
 from modules.llm_platform.domain.extractive.named_rows import (
-    add_rows_alike,
+    add_rows_with_same_name,
     find_named_rows,
     group_named_rows,
-    names_several,
+    names_several_rows,
     pick_asked_cells,
     remove_other_rows,
 )
@@ -138,8 +138,8 @@ def test_the_other_rows_with_the_same_name_are_shown_too() -> None:
     asked = read_question("Which cars are in Carlisle?", "en")
     rows = candidates_in(CARS, asked)
     groups = group_named_rows(asked, rows)
-    assert _first_cells(add_rows_alike([rows[2]], groups)) == ["AB 12 D", "XY 7"]
-    assert _first_cells(add_rows_alike([rows[0]], groups)) == ["AB 12 C"]
+    assert _first_cells(add_rows_with_same_name([rows[2]], groups)) == ["AB 12 D", "XY 7"]
+    assert _first_cells(add_rows_with_same_name([rows[0]], groups)) == ["AB 12 C"]
 
 
 @for_each("question", ["Is the Golf older than Moe's car?", "Who has driven more, Moe or Will Lund?"])
@@ -147,15 +147,15 @@ def test_both_sides_of_a_comparison_are_shown(question: str) -> None:
     asked = read_question(question, "en")
     rows = candidates_in(CARS, asked)
     for chosen in (rows[0], rows[2]):
-        shown = add_rows_alike([chosen], group_named_rows(asked, rows))
+        shown = add_rows_with_same_name([chosen], group_named_rows(asked, rows))
         assert sorted(_first_cells(shown)) == ["AB 12 C", "XY 7"]
 
 
 def test_several_rows_with_a_name_are_told_from_one() -> None:
     rows = [["Anna", "Hall A"], ["Bella", "Hall B"], ["Carla", "Hall B"]]
-    assert names_several(read_question("What is kept in Hall B?", "en"), rows)
-    assert names_several(read_question("Is Anna longer than Carla?", "en"), rows)
-    assert not names_several(read_question("How long is Anna?", "en"), rows)
+    assert names_several_rows(read_question("What is kept in Hall B?", "en"), rows)
+    assert names_several_rows(read_question("Is Anna longer than Carla?", "en"), rows)
+    assert not names_several_rows(read_question("How long is Anna?", "en"), rows)
 
 
 def test_a_cell_that_names_the_row_is_not_what_the_question_asks_for() -> None:

@@ -389,7 +389,7 @@ def test_words_and_both_models_may_agree_on_an_uncertain_sentence(
     question: str, others: str, nearness: float, log_odds: float, is_chosen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of many sentences, the best one by words is near, too, and the best one for the model. Each alone is not enough."""
-    monkeypatch.setattr(reranking, "AGREED_AMONG", 30)
+    monkeypatch.setattr(reranking, "MIN_AGREEMENT_SENTENCES", 30)
     chosen = agreed_on(question, f"{OFFICER}\n\n{others}", lambda text: nearness * (text == OFFICER), log_odds)
     assert chosen == ([OFFICER] if is_chosen else [])
 

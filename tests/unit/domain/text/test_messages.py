@@ -38,12 +38,12 @@ def test_an_unknown_language_gets_english() -> None:
 
 def test_readings_are_announced_with_their_subject() -> None:
     """The ambiguous word is inserted unchanged, including braces."""
-    assert get_messages("en").introduce_meanings("{x}") == "“{x}” can mean:"
+    assert get_messages("en").format_meanings_intro("{x}") == "“{x}” can mean:"
     assert "depth deep" in get_messages("ja").go_deeper
 
 
 @for_each("language", LANGUAGES)
 def test_every_reason_to_stop_has_its_sentence(language: str) -> None:
     """The sentences are distinct."""
-    said = [get_messages(language).stopped(reason) for reason in get_args(StopReason)]
+    said = [get_messages(language).get_stop_message(reason) for reason in get_args(StopReason)]
     assert len(set(said)) == len(get_args(StopReason))

@@ -19,7 +19,7 @@ from tests.unit.presentation.cli.fakes import ANSWER, FOUND, MARKED, SENTENCE, E
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.request_dtos import OF_A_REPORT, ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import FIELDS_FOR_REPORTS, ResearchRequest
 from modules.llm_platform.domain.dtos.source_dtos import RawResult
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError, WebSearchRequestError
@@ -303,7 +303,7 @@ class TestResearch:
             "output_schema": None,
             "previous_id": None,
             "history": (),
-            **{name: ResearchRequest.model_fields[name].default for name in OF_A_REPORT},
+            **{name: ResearchRequest.model_fields[name].default for name in FIELDS_FOR_REPORTS},
         }
         assert not platform.research.streamed
         assert platform.closed

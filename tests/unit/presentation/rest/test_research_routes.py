@@ -13,7 +13,7 @@ from tests.support.virtual_time import in_virtual_time
 from tests.unit.presentation.rest.fake_platform import REF, STORED_SOURCE, FakeServices, app_client
 
 from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, PlanRequest
-from modules.llm_platform.domain.dtos.request_dtos import MAX_PLAN_QUESTIONS, OF_A_REPORT
+from modules.llm_platform.domain.dtos.request_dtos import FIELDS_FOR_REPORTS, MAX_PLAN_QUESTIONS
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
 from modules.llm_platform.domain.ports.icon_reader import Icon, IIconReader
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
@@ -100,7 +100,7 @@ async def test_request_fields_reach_the_service(client: httpx2.AsyncClient, serv
     }
     assert (await client.post("/research", json=values)).status_code == 200
     added = {"stream", "store", "background", "webhook", "thread_id"}
-    asked = services.requests[0].model_dump(exclude={*added, "instructions", *OF_A_REPORT})
+    asked = services.requests[0].model_dump(exclude={*added, "instructions", *FIELDS_FOR_REPORTS})
     assert asked == {
         **values,
         "language": "en-US",
@@ -116,7 +116,7 @@ async def test_report_fields_reach_the_service(client: httpx2.AsyncClient, servi
     answer = await client.post("/research", json={**QUESTION, "depth": "report", **REPORT_FIELDS})
     assert (answer.status_code, answer.json()["depth"]) == (200, "report")
     [asked] = services.requests
-    assert set(REPORT_FIELDS) == set(OF_A_REPORT)
+    assert set(REPORT_FIELDS) == set(FIELDS_FOR_REPORTS)
     assert asked.model_dump(mode="json", include=set(REPORT_FIELDS)) == REPORT_FIELDS
     assert asked.model_fields_set == {"query", "depth", *REPORT_FIELDS}
 

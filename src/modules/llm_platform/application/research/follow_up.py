@@ -47,7 +47,7 @@ from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neu
 
 FOLLOW_UP_TTL_S: Final = 3600.0  # a foreground run can be followed up this long, a background run while it is stored
 UNDERSTAND_TIMEOUT_S: Final = 20.0
-UNDERSTAND_MAX_TOKENS: Final = 1024  # leaves room for reasoning before the question
+REWRITE_MAX_TOKENS: Final = 1024  # leaves room for reasoning before the question
 MIN_CALLS: Final = 2  # one call for the question and one for the text
 MAX_LINE_CHARS: Final = 2000
 MAX_READ_CHARS: Final = 6000  # a longer message is cut in its middle, because small models read 50 tokens a second
@@ -145,7 +145,7 @@ class FollowUps:
         return found.turns[-1].answer if found.turns else ""
 
     @stage("follow_up")
-    async def understand(
+    async def rewrite_question(
         self,
         request: ResearchRequest,
         before: StoredTurns = NO_TURNS,
@@ -185,7 +185,7 @@ class FollowUps:
             return by_rules
         prompt = make_follow_up_prompt(request, turns, language)
         tokens = sum(count_tokens(message.content) for message in prompt.messages)
-        highest_cost = self._price(tokens, UNDERSTAND_MAX_TOKENS) if self._price else None
+        highest_cost = self._price(tokens, REWRITE_MAX_TOKENS) if self._price else None
         if not _is_affordable(request, highest_cost):
             return replace(by_rules, degraded=(Degraded(component=COMPONENT, reason=OVER_BUDGET),))
         by_rules = replace(by_rules, highest_cost_usd=highest_cost or 0.0)
@@ -290,7 +290,7 @@ def make_follow_up_prompt(request: ResearchRequest, turns: Sequence[Turn], langu
             ChatMessage(role="system", content=rules),
             ChatMessage(role="user", content=f"{conversation}{asked}: {one_line(request.query)}"),
         ),
-        max_tokens=UNDERSTAND_MAX_TOKENS,
+        max_tokens=REWRITE_MAX_TOKENS,
     )
 
 

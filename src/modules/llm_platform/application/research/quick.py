@@ -10,7 +10,7 @@ from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.budget import Price
 from modules.llm_platform.application.research.check.judge_task import JudgeTask
 from modules.llm_platform.application.research.find.files import FilesSearch, OpenedFiles
-from modules.llm_platform.application.research.find.found import Found, Writers, announce_sources
+from modules.llm_platform.application.research.find.found import FoundSources, Writers, announce_sources
 from modules.llm_platform.application.research.find.read_pages import PageReads, SourcesBeingRead
 from modules.llm_platform.application.research.find.rounds import (
     FurtherRounds,
@@ -105,7 +105,7 @@ class QuickResearch:
         )
         run.emit(events.Done(request_id=run.request_id, response=response))
 
-    async def _find(self, run: Run, reads: PageReads) -> Found:
+    async def _find(self, run: Run, reads: PageReads) -> FoundSources:
         """Search and read the best pages, then search again, in rounds, for what is still unanswered."""
         tools, count = self._tools, self._tools.options.results_per_search
         planned = await tools.planner.plan(run, tools.options.timeout_s * PLAN_SHARE)
@@ -127,7 +127,7 @@ class QuickResearch:
             if reads.get_pages():  # fill the ledger again: pages say more than the excerpts above
                 await rounds.fill_ledger(ledger_questions, excerpts)
         run.early_finish.close()
-        return Found(
+        return FoundSources(
             question=self._choose_question(run),
             sources=sources,
             questions=questions,
@@ -176,7 +176,7 @@ class QuickResearch:
             return follow_up.asked
         return run.request.query
 
-    async def _write_and_check(self, run: Run, found: Found) -> WrittenAnswer | None:
+    async def _write_and_check(self, run: Run, found: FoundSources) -> WrittenAnswer | None:
         """Return the checked answer. If nothing was found, emit a text that says so, and return None."""
         if not found.sources:
             text = write_nothing_found(run.request.depth, run.language)
@@ -184,7 +184,7 @@ class QuickResearch:
             return None
         return await write_and_check(run, found, self._choose_writers(run, found))
 
-    def _choose_writers(self, run: Run, found: Found) -> Writers:
+    def _choose_writers(self, run: Run, found: FoundSources) -> Writers:
         tools = self._tools
         return Writers(
             writer=tools.writer,
@@ -196,7 +196,7 @@ class QuickResearch:
             support_model=tools.support_model,
         )
 
-    def _make_judge_task(self, run: Run, found: Found) -> JudgeTask | None:
+    def _make_judge_task(self, run: Run, found: FoundSources) -> JudgeTask | None:
         """Return the task of the judge; None without a judge.
 
         A judge of the doubted citations alone is optional: a whole answer waits only briefly for it, and its late calls are
@@ -210,7 +210,7 @@ class QuickResearch:
             return judge_task
         return replace(
             judge_task,
-            doubted_only=True,
+            skips_supported=True,
             max_wait_share=None if run.is_streamed else MAX_WAIT_SHARE[run.request.depth],
             late_claims=tools.late_claims,
         )

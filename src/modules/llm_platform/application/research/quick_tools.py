@@ -15,7 +15,7 @@ from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 
-NOT_JUDGED_AGAIN_S: Final = 600.0  # claims of a late call are not judged again for this long, because each call costs
+LATE_CLAIM_TTL_S: Final = 600.0  # claims of a late call are not judged again for this long, because each call costs
 MAX_LATE_CLAIMS: Final = 1000
 
 
@@ -44,7 +44,7 @@ def load_nothing() -> None:
 
 
 def _make_late_claims() -> MutableMapping[tuple[str, CitedClaim], bool]:
-    return TTLCache(MAX_LATE_CLAIMS, NOT_JUDGED_AGAIN_S)
+    return TTLCache(MAX_LATE_CLAIMS, LATE_CLAIM_TTL_S)
 
 
 @dataclass(frozen=True, slots=True)

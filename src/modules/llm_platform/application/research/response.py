@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from modules.llm_platform.application.research.check.judge_task import count_changed
-from modules.llm_platform.application.research.find.found import Found
+from modules.llm_platform.application.research.find.found import FoundSources
 from modules.llm_platform.application.research.find.read_pages import ReadCounts
 from modules.llm_platform.application.research.find.search import list_providers
 from modules.llm_platform.application.research.run import Run
@@ -31,7 +31,7 @@ TOO_SHORT = "short_message: the message is too short to search for, so there is 
 
 
 def build_response(
-    run: Run, found: Found, written: WrittenAnswer | None, *, spent: Spending, reads: ReadCounts, fallback: str
+    run: Run, found: FoundSources, written: WrittenAnswer | None, *, spent: Spending, reads: ReadCounts, fallback: str
 ) -> ResearchResponse:
     """Return the answer. Its `sources` are the cited ones only, and they keep their numbers.
 
@@ -57,7 +57,12 @@ def build_response(
 
 
 def _describe_run(
-    run: Run, found: Found, written: WrittenAnswer | None, synthesis: Synthesis, spent: Spending, reads: ReadCounts
+    run: Run,
+    found: FoundSources,
+    written: WrittenAnswer | None,
+    synthesis: Synthesis,
+    spent: Spending,
+    reads: ReadCounts,
 ) -> ResearchMetadata:
     answers, ledger = found.results.answers, found.ledger
     citations = written.checked.citations if written else ()
@@ -93,7 +98,7 @@ def _describe_run(
     )
 
 
-def _list_suggestions(run: Run, found: Found) -> Iterable[str]:
+def _list_suggestions(run: Run, found: FoundSources) -> Iterable[str]:
     """Return the suggestions of the search engines, then the searches of the plan that are whole questions.
 
     The other searches of a plan only repeat words of the question. A report already has a section for each question of its

@@ -57,11 +57,11 @@ class FollowUp:
 class GivenPages:
     """Pages that were read before a shallow or deep run, by their requested addresses. They are its first sources.
 
-    If `are_all` is True, the run does not search.
+    If `replaces_search` is True, the run does not search.
     """
 
     pages: Mapping[str, Page]
-    are_all: bool = False
+    replaces_search: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

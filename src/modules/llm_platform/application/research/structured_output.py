@@ -99,7 +99,7 @@ class Prompt:
 
 
 @dataclass(slots=True)
-class _Filling:
+class _OutputBuilder:
     """One structured answer: the object when there is one, the spending, and the failures."""
 
     output: dict[str, Any] | None = None
@@ -138,7 +138,7 @@ class StructuredOutput:
 
         `until` is the deadline in event loop time. The calls stay within what the response leaves of the request's limits.
         """
-        filling = _Filling()
+        filling = _OutputBuilder()
         with record_sent() as sent:
             if has_sources:
                 await self._fill(filling, response, request, until)
@@ -150,7 +150,7 @@ class StructuredOutput:
 
     @stage("output")
     async def _fill(
-        self, filling: _Filling, response: ResearchResponse, request: ResearchRequest, until: float
+        self, filling: _OutputBuilder, response: ResearchResponse, request: ResearchRequest, until: float
     ) -> None:
         """Ask the model for the object. The second try gets the errors of the first object.
 

@@ -34,7 +34,7 @@ class AddedText:
         if number not in self._is_quote:
             line = self._cut(self._lines, number).rstrip("\n")
             note = line[line.rfind("(") :].strip()
-            self._is_quote[number] = line.startswith("- ") and self._messages.is_voices_note(note)
+            self._is_quote[number] = line.startswith("- ") and self._messages.is_disputed_quote_note(note)
         return self._is_quote[number]
 
     def _reads_as_message(self, paragraph: str) -> bool:

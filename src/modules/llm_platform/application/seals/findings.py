@@ -16,7 +16,7 @@ from modules.llm_platform.domain.text.sentences import Span
 
 
 @dataclass(frozen=True, slots=True)
-class ByWords:
+class WordComparison:
     """What the word comparison finds.
 
     - `undecided` are the claims that the word comparison leaves to a support model.
@@ -32,7 +32,7 @@ class ByWords:
     needs_model: bool
 
 
-def compare_words_alone(response: ResearchResponse, checker: CitationChecker, signal: StopSignal) -> ByWords:
+def compare_words_alone(response: ResearchResponse, checker: CitationChecker, signal: StopSignal) -> WordComparison:
     text = read_answer(response.synthesis, response.metadata.language)
     if added := find_added_markers(response, text):
         text = read_answer(response.synthesis, response.metadata.language, added)
@@ -41,7 +41,7 @@ def compare_words_alone(response: ResearchResponse, checker: CitationChecker, si
     differing = {get_place(one) for one in checked.citations} ^ {get_place(one) for one in response.citations}
     needs_model = is_read or any(map(trailing_markers.may_cite, differing))
     undecided = checker.undecided.list_first(MAX_SEALED_CITATIONS) if needs_model else ()
-    return ByWords(text, checked, trailing_markers, undecided, is_read, needs_model)
+    return WordComparison(text, checked, trailing_markers, undecided, is_read, needs_model)
 
 
 class Findings:
@@ -52,7 +52,7 @@ class Findings:
     - `has_model` is True if a support model read everything that the word comparison leaves to it.
     """
 
-    def __init__(self, by_words: ByWords, by_model: CheckedAnswer | None, *, is_degraded: bool) -> None:
+    def __init__(self, by_words: WordComparison, by_model: CheckedAnswer | None, *, is_degraded: bool) -> None:
         """`by_model` is None without a support model. `is_degraded` is True if it could not read everything."""
         self.by_words, self.by_model = by_words, by_model
         self.words = {get_place(citation): citation for citation in by_words.checked.citations}
@@ -79,7 +79,7 @@ class Findings:
         return self._undecided.get((sentence.claim if sentence else "", place[2]))
 
     def is_certain(self, place: Place) -> bool:
-        """Return whether the words find a citation that no support model takes away."""
+        """Return whether the word comparison finds a citation that no support model takes away."""
         if place not in self.words:
             return False
         return self.find_undecided(place) is None or (self.has_model and place in self.read)

@@ -10,7 +10,7 @@ from typing import Final
 from modules.llm_platform.application.rag import answering
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K
 from modules.llm_platform.application.research.check.judge_task import JudgeTask
-from modules.llm_platform.application.research.find.found import Found, Writers
+from modules.llm_platform.application.research.find.found import FoundSources, Writers
 from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESERVE_SHARE
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.write.writing import WrittenAnswer, has_content, write_and_check
@@ -160,7 +160,7 @@ class AnswerService:
         question = run.question.question[:MAX_QUESTION_CHARS]
         if question != run.question.question:
             collected.degraded.append(Degraded(component="question", reason=QUESTION_CUT))
-        found = Found(question=question, sources=answering.number_passages(collected.passages))
+        found = FoundSources(question=question, sources=answering.number_passages(collected.passages))
         judge_task = None
         if self._judge:
             judge_task = JudgeTask(self._judge, run.get_time(VERIFICATION_END), question, run.language, found.sources)

@@ -45,7 +45,7 @@ Stored = TypeVar("Stored")
 log = logging.getLogger(__name__)
 
 MAX_QUEUED: Final = 1000  # waiting runs of one owner
-EVENTS_AT_ONCE: Final = 200
+EVENT_BATCH_SIZE: Final = 200
 LOCAL_POLL_S: Final = 10.0  # long, because a run in this process also reports each change itself
 REMOTE_POLL_S: Final = 1.0
 TOO_SHORT: Final = "the message is too short to research in the background: send a question"
@@ -94,14 +94,14 @@ class ResearchJobService:
         """True if runs can be queued and stored."""
         return self._worker is not None
 
-    def start(self, charge_of: Callable[[str], Charge] | None = None, only: JobSelection | None = None) -> None:
+    def start(self, make_page_charge: Callable[[str], Charge] | None = None, only: JobSelection | None = None) -> None:
         """Work on the queue in this process, including runs that an earlier process left there.
 
-        - `charge_of` returns the function that charges a caller for the pages of its runs; None means no limit.
+        - `make_page_charge` returns the function that charges a caller for the pages of its runs; None means no limit.
         - With `only` this process works on these runs, and sends no webhooks.
         """
         if self._worker is not None:
-            self._worker.start(charge_of, only)
+            self._worker.start(make_page_charge, only)
 
     async def aclose(self) -> None:
         """Stop working, and put the running runs back into the queue."""
@@ -406,7 +406,7 @@ class ResearchJobService:
         store, found = self._find_store(research_id), list[dtos.JobEvent]()
         while True:
             page = _require_found(
-                await store.events(owner, research_id, found[-1].number if found else 0, EVENTS_AT_ONCE)
+                await store.events(owner, research_id, found[-1].number if found else 0, EVENT_BATCH_SIZE)
             )
             found.extend(page.events)
             if page.is_last or not page.events:
@@ -422,7 +422,7 @@ class ResearchJobService:
         store, key = self._find_store(research_id), (owner, research_id)
         while True:
             changed = self._changes.setdefault(key, asyncio.Event())
-            page = _require_found(await store.events(owner, research_id, after, EVENTS_AT_ONCE))
+            page = _require_found(await store.events(owner, research_id, after, EVENT_BATCH_SIZE))
             for event in page.events:
                 yield event
                 after = event.number

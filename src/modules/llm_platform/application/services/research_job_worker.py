@@ -47,7 +47,7 @@ CLEAN_EVERY_S: Final = 3600.0  # the interval at which expired runs are removed
 STORE_RETRY_S: Final = 1.0
 STORE_RETRIES: Final = 300  # after this many failed tries of one write, the attempt ends and its lease expires
 RELEASE_TIMEOUT_S: Final = 5.0
-FOUND_AGAIN_S: Final = (
+EARLY_FINISH_DELAY_S: Final = (
     10.0  # a new attempt first finds stored results, then repeats the early finish requested from an earlier attempt
 )
 END_TIMEOUT_S: Final = 5.0  # limits how long a stopping server waits until the last event is stored
@@ -117,16 +117,16 @@ class ResearchJobWorker:
         self._suspect: asyncio.Task[None] | None = (
             None  # at most one suspect runs at a time: if the process died with two, both would be blamed
         )
-        self._charge_of: Callable[[str], Charge] | None = None
+        self._make_page_charge: Callable[[str], Charge] | None = None
         self._only: JobSelection | None = None
         self._work = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
         self._store_failed = False
         self._is_closing = False
 
-    def start(self, charge_of: Callable[[str], Charge] | None = None, only: JobSelection | None = None) -> None:
-        """Begin to work; a second call does nothing. `charge_of` and `only` are described in ResearchJobService."""
-        self._charge_of = charge_of or self._charge_of
+    def start(self, make_page_charge: Callable[[str], Charge] | None = None, only: JobSelection | None = None) -> None:
+        """Begin to work; a second call does nothing. `make_page_charge` and `only` are described in ResearchJobService."""
+        self._make_page_charge = make_page_charge or self._make_page_charge
         if not self._loops and not self._is_closing and self._options.max_running:
             self._only = only
             work = [self._run_loop()] if only else [self._run_loop(), self._webhooks.run()]
@@ -223,10 +223,10 @@ class ResearchJobWorker:
         """Remove an attempt that has ended, but not a later attempt at a run that lost its lease and was claimed again."""
         if key in self._running and self._running[key][1] is ended:
             del self._running[key]
-        self._trust(ended)
+        self._release_suspect(ended)
         self._work.set()
 
-    def _trust(self, task: asyncio.Task[None] | None) -> None:
+    def _release_suspect(self, task: asyncio.Task[None] | None) -> None:
         """Allow the next suspect run to start, because this one has ended or made progress."""
         if self._suspect is task:
             self._suspect = None
@@ -235,10 +235,12 @@ class ResearchJobWorker:
     async def _run(self, job: ClaimedJob) -> None:
         set_api_key_label(job.label)
         set_current_caller(job.owner)
-        set_page_charge(self._charge_of(job.owner) if self._charge_of else None)
+        set_page_charge(self._make_page_charge(job.owner) if self._make_page_charge else None)
         key = (job.owner, job.id)
         changed, early_finish = partial(self._changed, key), EarlyFinish()
-        attempt = _Attempt(job, self._tools, changed, early_finish, partial(self._trust, asyncio.current_task()))
+        attempt = _Attempt(
+            job, self._tools, changed, early_finish, partial(self._release_suspect, asyncio.current_task())
+        )
         self._early_finishes[key] = early_finish
         if job.is_given_up:
             log.error(
@@ -282,14 +284,14 @@ class _Attempt:
         tools: JobTools,
         changed: Callable[[], None],
         early_finish: EarlyFinish,
-        on_trusted: Callable[[], None],
+        on_suspicion_cleared: Callable[[], None],
     ) -> None:
         self._job = job
         self._tools = tools
         self._store, self._options, self._metrics = tools.store, tools.options, tools.metrics
         self._changed = changed
         self._early_finish = early_finish
-        self._on_trusted = on_trusted
+        self._on_trusted = on_suspicion_cleared
         self._is_suspect = job.is_suspect
         self._last_number = job.last_event
         self._stored_chars = 0
@@ -304,7 +306,7 @@ class _Attempt:
         tasks = [asyncio.create_task(work) for work in (self._follow(), self._write())]
         _, writing = tasks
         if self._job.is_finish_asked:
-            tasks.append(asyncio.create_task(self._finish_soon()))
+            tasks.append(asyncio.create_task(self._repeat_early_finish()))
         with running(NO_SPAN):  # renewals every few seconds would fill the trace
             tasks.append(asyncio.create_task(self._renew()))
         try:
@@ -430,9 +432,9 @@ class _Attempt:
             if is_asked and not self._job.is_finish_asked:
                 self._early_finish.ask()
 
-    async def _finish_soon(self) -> None:
-        """Repeat, after FOUND_AGAIN_S seconds, the early finish that the caller requested from an earlier attempt."""
-        await asyncio.sleep(FOUND_AGAIN_S)
+    async def _repeat_early_finish(self) -> None:
+        """Repeat, after EARLY_FINISH_DELAY_S seconds, the early finish that the caller requested from an earlier attempt."""
+        await asyncio.sleep(EARLY_FINISH_DELAY_S)
         self._early_finish.ask()
 
     async def _retry(self, write: Callable[[], Awaitable[Result]]) -> Result:

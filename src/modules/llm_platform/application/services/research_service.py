@@ -222,7 +222,7 @@ class ResearchService:
         before = await self.load_earlier_turns(asked, owner=owner)
         if before is None and not is_part_of_context(asked):
             return await pipelines.reporter.planner.plan(request)
-        follow_up = await pipelines.follow_ups.understand(asked, before or NO_TURNS, None)
+        follow_up = await pipelines.follow_ups.rewrite_question(asked, before or NO_TURNS, None)
         understood = {"query": follow_up.query, "language": follow_up.language}
         return describe_plan(follow_up, await pipelines.reporter.planner.plan(request.model_copy(update=understood)))
 
@@ -327,16 +327,16 @@ class ResearchService:
                 events = RunEvents(run, stage_times)
                 run.emit, run.detected = events.emit, detect_request_language(run.request)
                 if before is not None or is_part_of_context(run.request):
-                    await self._understand(run, pipelines, before)
+                    await self._rewrite_follow_up(run, pipelines, before)
                 await (pipelines.reporter.report(run) if run.request.depth == "report" else pipelines.quick.answer(run))
                 if events.done is not None:
                     stage_times.emit(await add_output(pipelines, events.done, run))
 
-    async def _understand(self, run: Run, pipelines: ResearchPipelines, before: StoredTurns | None) -> None:
+    async def _rewrite_follow_up(self, run: Run, pipelines: ResearchPipelines, before: StoredTurns | None) -> None:
         """Replace a follow-up question by a question that can be understood without the conversation."""
         request = run.request
         earlier = before and request.previous_id and await self._load_sources(run.owner, request.previous_id)
-        run.follow_up = await pipelines.follow_ups.understand(request, before or NO_TURNS, earlier or None)
+        run.follow_up = await pipelines.follow_ups.rewrite_question(request, before or NO_TURNS, earlier or None)
         run.request, run.detected = apply_follow_up(request, run.follow_up), run.follow_up.language
         if request.depth == "shallow":
             run.emit(research_events.Planned(request_id=run.request_id, questions=(run.request.query,)))

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 MAX_CONCURRENT_READS: Final = 5  # limit for one crawl; the reader opens fewer connections to one host
 MAX_CRAWL_BYTES: Final = 50_000_000  # decompressed size of all pages
 MAX_LINK_CHARS: Final = 1000  # a longer address is not followed
-LINKS_AT_ONCE: Final = 100  # links examined before other tasks have their turn
+LINK_BATCH_SIZE: Final = 100  # links examined before other tasks have their turn
 
 NOT_READ: Final = {
     "deadline": "The page was not read before the deadline of the crawl",
@@ -167,7 +167,7 @@ class _Crawl:
     async def _select_new_links(self, linked: dtos.LinkedPage) -> list[str]:
         new: list[str] = []
         for position, link in enumerate(self._rank_links(linked.links)):
-            if position % LINKS_AT_ONCE == 0:
+            if position % LINK_BATCH_SIZE == 0:
                 await asyncio.sleep(0)
             if len(new) == self._request.max_breadth:
                 break

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_job_dtos import WATCH, ClaimedJob
 from modules.llm_platform.domain.dtos.sent import Sent, merge_sent
 from modules.llm_platform.domain.dtos.source_dtos import Source, TextKind
-from modules.llm_platform.domain.dtos.watch_dtos import MAX_READ_AGAIN, LedgerFact, WatchedPages, WatchReading
+from modules.llm_platform.domain.dtos.watch_dtos import MAX_REREAD_PAGES, LedgerFact, WatchedPages, WatchReading
 from modules.llm_platform.domain.exceptions import PageTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.privacy.egress_log import open_egress_log
@@ -109,11 +109,11 @@ class WatchRunner:
         if reads_more:
             known = set(map(canonical_url, read.pages))
             unread = [url for url in dict.fromkeys(fact.url for fact in facts) if canonical_url(url) not in known]
-            read += await _read_pages(self._cached_reader, unread[:MAX_READ_AGAIN])
+            read += await _read_pages(self._cached_reader, unread[:MAX_REREAD_PAGES])
         reading = WatchReading(
             at=datetime.now(UTC), language=language, facts=facts, sources=tuple(_list_texts(sources, facts, read.pages))
         )
-        reading = await asyncio.to_thread(_drop_unfounded_facts, reading)
+        reading = await asyncio.to_thread(_drop_ungrounded_facts, reading)
         sent_to = merge_sent((*read.sent_to, *response.metadata.sent_to))
         metadata = response.metadata.model_copy(update={"sent_to": sent_to})
         return response.model_copy(update={"output": reading.model_dump(mode="json"), "metadata": metadata})
@@ -143,18 +143,18 @@ def _make_source(url: str, page: Page) -> Source:
     )
 
 
-def _drop_unfounded_facts(reading: WatchReading) -> WatchReading:
+def _drop_ungrounded_facts(reading: WatchReading) -> WatchReading:
     """Return the reading without facts that the text of their page lacks, because a later run could not find them there."""
     pages = {
         canonical_url(source.url): PageVersion(source, source.read_at or reading.at, reading.language)
         for source in reading.sources
     }
 
-    def is_founded(fact: LedgerFact) -> bool:
+    def is_grounded(fact: LedgerFact) -> bool:
         page = pages.get(canonical_url(fact.url))
         return page is not None and page.has(page.read_claim(fact.quote))
 
-    return reading.model_copy(update={"facts": tuple(filter(is_founded, reading.facts))})
+    return reading.model_copy(update={"facts": tuple(filter(is_grounded, reading.facts))})
 
 
 async def _read_pages(reader: IPageReader, urls: Iterable[str]) -> PagesRead:

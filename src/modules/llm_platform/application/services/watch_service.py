@@ -36,14 +36,14 @@ from modules.llm_platform.domain.watches.schedule import is_due
 Stored = TypeVar("Stored")
 
 MAX_WATCHES: Final = 1000  # of one owner
-MAX_RUNS_A_DAY: Final = 100  # of one watch, after which its owner cannot ask for another one
+MAX_RUNS_PER_DAY: Final = 100  # of one watch, after which its owner cannot ask for another one
 SHOWN_RUNS: Final = 10  # runs of one watch that are shown with it
 LOOK_S: Final = 0.5
 DAY: Final = timedelta(days=1)
 DAY_S: Final = 24 * 3600
 NO_STORE: Final = "watched questions need the store, which is disabled: set STORE_TTL_DAYS to more than 0"
 TOO_MANY: Final = f"a caller has at most {MAX_WATCHES} watches: remove one"
-TOO_OFTEN: Final = f"a watch runs at most {MAX_RUNS_A_DAY} times in 24 hours: wait for its next run"
+TOO_OFTEN: Final = f"a watch runs at most {MAX_RUNS_PER_DAY} times in 24 hours: wait for its next run"
 
 
 class WatchService:
@@ -72,14 +72,16 @@ class WatchService:
         """True if questions can be watched."""
         return self._store is not None
 
-    def start(self, only: WatchSelection | None = None, charge_of: Callable[[str], Charge] | None = None) -> None:
+    def start(
+        self, only: WatchSelection | None = None, make_page_charge: Callable[[str], Charge] | None = None
+    ) -> None:
         """Run due watches in this process, and deliver notices. A second call does nothing.
 
         - With `only`, this process runs and delivers only these watches. A server selects the callers that it knows.
-        - `charge_of` returns the function that counts a run as a request of its caller; None means no limit.
+        - `make_page_charge` returns the function that counts a run as a request of its caller; None means no limit.
         """
         if self._worker is not None:
-            self._worker.start(only, charge_of)
+            self._worker.start(only, make_page_charge)
 
     def start_next_runs(self, watches: Sequence[dtos.Watch], *, owner: str = "") -> None:
         """Run each of these watches once in this process, and no other watch or background run.
@@ -171,8 +173,8 @@ class WatchService:
     async def run_now(self, watch_id: str, *, owner: str = "") -> dtos.WatchDetail:
         """Make a watch due now, and resume a paused one. Raises WatchNotFoundError and WatchLimitError."""
         store = self._find_store(watch_id)
-        runs = await store.runs(owner, watch_id, MAX_RUNS_A_DAY)
-        if len(runs) == MAX_RUNS_A_DAY and runs[-1].at > datetime.now(UTC) - DAY:
+        runs = await store.runs(owner, watch_id, MAX_RUNS_PER_DAY)
+        if len(runs) == MAX_RUNS_PER_DAY and runs[-1].at > datetime.now(UTC) - DAY:
             raise WatchLimitError(TOO_OFTEN)
         _require_found(await store.run_now(owner, watch_id))
         self._wake()
@@ -237,7 +239,7 @@ class WatchService:
 
     def _estimate(self, asked: ResearchRequest, every_s: int, urls: int, *, is_only_urls: bool) -> dtos.WatchAmounts:
         run = self._research.estimate(asked, searches_nothing=is_only_urls)
-        again = urls if is_only_urls else urls + 2 * dtos.MAX_READ_AGAIN  # before the search, and after the answer
+        again = urls if is_only_urls else urls + 2 * dtos.MAX_REREAD_PAGES  # before the search, and after the answer
         run = run.model_copy(update={"pages": run.pages + again})
         runs = math.ceil(dtos.BUDGET_DAYS * DAY_S / every_s)
         days_30 = ReportAmounts(

@@ -89,12 +89,12 @@ class WatchTools:
 def select_pages(urls: tuple[str, ...], reading: dtos.WatchReading | None, *, are_all: bool) -> dtos.WatchedPages:
     """Return the pages that a run reads first: the addresses of the watch, then the pages of its facts, then other pages.
 
-    At most MAX_READ_AGAIN pages are added to the addresses of the watch; none with `are_all`, or without an earlier `reading`.
+    At most MAX_REREAD_PAGES pages are added to the addresses of the watch; none with `are_all`, or without an earlier `reading`.
     """
     if are_all or reading is None:
         return dtos.WatchedPages(urls=urls, are_all=are_all)
     pages = (*(fact.url for fact in reading.facts), *(s.url for s in reading.sources if s.text_kind != "snippet"))
-    further = [url for url in dict.fromkeys(pages) if url not in urls][: dtos.MAX_READ_AGAIN]
+    further = [url for url in dict.fromkeys(pages) if url not in urls][: dtos.MAX_REREAD_PAGES]
     return dtos.WatchedPages(urls=(*urls, *further))
 
 
@@ -125,7 +125,7 @@ class WatchWorker:
         self._is_closing = False
         self._store_failed = False
         self._only: WatchSelection | None = None
-        self._charge_of: Callable[[str], Charge] | None = None
+        self._make_page_charge: Callable[[str], Charge] | None = None
         self._delivers = True
         self._delivery: asyncio.Task[None] | None = None
         self._stopped = 0  # number of active watches that this worker does not run, at the last count
@@ -133,15 +133,15 @@ class WatchWorker:
     def start(
         self,
         only: WatchSelection | None = None,
-        charge_of: Callable[[str], Charge] | None = None,
+        make_page_charge: Callable[[str], Charge] | None = None,
         runs: JobSelection | None = None,
     ) -> None:
-        """Begin to work; a second call does nothing. `only` and `charge_of` are described in WatchService.
+        """Begin to work; a second call does nothing. `only` and `make_page_charge` are described in WatchService.
 
         With `runs`, this process carries out these background runs and no others, and the caller delivers the notices.
         """
         if self._loop is None and not self._is_closing:
-            self._only, self._charge_of, self._delivers = only, charge_of, runs is None
+            self._only, self._make_page_charge, self._delivers = only, make_page_charge, runs is None
             with running(NO_SPAN):  # keeps the work out of the trace of the request that starts it
                 self._loop = asyncio.create_task(self._run_loop())
             self._tools.jobs.start(only=runs)
@@ -235,7 +235,7 @@ class WatchWorker:
         set_api_key_label(watch.label)
         set_current_caller(watch.owner)
         try:
-            await self._ask_or_finish(watch)
+            await self._start_or_finish_run(watch)
         except WatchLeaseLostError:
             self._metrics.count(WATCH_RUNS, LOST)
         except StoreError:
@@ -246,7 +246,7 @@ class WatchWorker:
             log.error("unexpected error", exc_info=error, extra={"watch": watch.id})
             await self._end(watch, DEFECT)
 
-    async def _ask_or_finish(self, watch: dtos.ClaimedWatch) -> None:
+    async def _start_or_finish_run(self, watch: dtos.ClaimedWatch) -> None:
         job = await self._find_job(watch)
         if job is None and watch.is_asked:
             await self._end(watch, RUN_REMOVED)
@@ -254,7 +254,7 @@ class WatchWorker:
             await self._ask(watch)
         elif job.finished_at is None:
             waited_s = (datetime.now(UTC) - job.created_at).total_seconds()
-            await self._look_again(watch, min(LAST_LOOK_S, max(FIRST_LOOK_S, waited_s / 4)))
+            await self._reschedule(watch, min(LAST_LOOK_S, max(FIRST_LOOK_S, waited_s / 4)))
         else:
             await self._finish(watch, job)
 
@@ -269,8 +269,8 @@ class WatchWorker:
 
     async def _ask(self, watch: dtos.ClaimedWatch) -> None:
         """Ask the question. A worker that is killed before `wait` leaves a run that the next worker finds by its id."""
-        if self._charge_of is not None and (wait_s := await self._charge_of(watch.owner)()):
-            await self._look_again(watch, max(wait_s, LIMITED_S), is_asked=False)
+        if self._make_page_charge is not None and (wait_s := await self._make_page_charge(watch.owner)()):
+            await self._reschedule(watch, max(wait_s, LIMITED_S), is_asked=False)
             return
         reading = await self._store.get_reading(watch)
         pages = select_pages(watch.urls, reading, are_all=watch.is_only_urls)
@@ -279,11 +279,11 @@ class WatchWorker:
                 build_request(watch, pages), pages, research_id=watch.job_id, owner=watch.owner
             )
         except ResearchQueueFullError:
-            await self._look_again(watch, QUEUE_FULL_S, is_asked=False)
+            await self._reschedule(watch, QUEUE_FULL_S, is_asked=False)
             return
         log.info("watched question asked", extra={"watch": watch.id, "run": watch.run, "research": watch.job_id})
         try:
-            await self._look_again(watch, FIRST_LOOK_S)
+            await self._reschedule(watch, FIRST_LOOK_S)
         except WatchLeaseLostError:
             await self._cancel_orphan(watch)
             raise
@@ -294,10 +294,10 @@ class WatchWorker:
             with suppress(ResearchNotFoundError):
                 await self._tools.jobs.cancel(watch.job_id, owner=watch.owner)
 
-    async def _look_again(self, watch: dtos.ClaimedWatch, in_s: float, *, is_asked: bool = True) -> None:
-        """Release the watch. In `in_s` seconds, any process can claim it again to look at its run."""
-        self._busy_until = max(self._busy_until, asyncio.get_running_loop().time() + in_s + 2 * BUSY_POLL_S)
-        await self._store.wait(watch, in_s, is_asked=is_asked)
+    async def _reschedule(self, watch: dtos.ClaimedWatch, delay_s: float, *, is_asked: bool = True) -> None:
+        """Release the watch. In `delay_s` seconds, any process can claim it again to look at its run."""
+        self._busy_until = max(self._busy_until, asyncio.get_running_loop().time() + delay_s + 2 * BUSY_POLL_S)
+        await self._store.wait(watch, delay_s, is_asked=is_asked)
 
     async def _finish(self, watch: dtos.ClaimedWatch, job: ResearchJobDetail) -> None:
         """Compare a run that has ended with the run before, and store what changed."""

@@ -131,7 +131,7 @@ class SentenceCheck:
             if position not in self._cited and self._is_statement(position, sentence)
         ]
 
-    def list_doubted(self) -> list[int]:
+    def list_unsupported_statements(self) -> list[int]:
         """Return the positions of the statements that no source supports."""
         return [
             position

@@ -10,7 +10,7 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
-from modules.llm_platform.domain.concurrency.page_allowance import MANY_OF_HOST, MAX_PAGES_OF_HOST
+from modules.llm_platform.domain.concurrency.page_allowance import MANY_OF_HOST, MAX_PAGES_PER_HOST
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.verification_dtos import SourceState, VerifiedSource
@@ -95,7 +95,7 @@ async def read_sources(
             settled.append(_report_unread(source, "no_text", NO_ADDRESS if source.is_listed else NO_ENTRY))
         elif key in by_address:
             by_address[key].append(source)
-        elif pages_of_host[get_host(source.url)] >= MAX_PAGES_OF_HOST:
+        elif pages_of_host[get_host(source.url)] >= MAX_PAGES_PER_HOST:
             settled.append(_report_unread(source, "refused", MANY_OF_HOST))
         else:
             pages_of_host[get_host(source.url)] += 1

@@ -12,7 +12,7 @@ from modules.llm_platform.application.verification.source_reading import ReadSou
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, run_stoppable
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 
-SENTENCES_AT_ONCE: Final = 50  # the sentences sent before other tasks have their turn
+SENTENCE_BATCH_SIZE: Final = 50  # the sentences sent before other tasks have their turn
 
 Result = TypeVar("Result")
 
@@ -53,7 +53,7 @@ class TextComparison:
         """Send the sentences that are new or have changed, and let other tasks run in between."""
         has_no_text = not any(source.text for source in self._sources.values())
         for count, position in enumerate(positions):
-            if count and count % SENTENCES_AT_ONCE == 0:
+            if count and count % SENTENCE_BATCH_SIZE == 0:
                 await asyncio.sleep(0)
             sentence = self.check.describe_sentence(position, has_no_text=has_no_text)
             if self._sent.get(position) != sentence:

@@ -142,7 +142,7 @@ class TextVerification:
         search = ClaimSearch(self._tools.search, kinds, self._language, self._get_time(FINDING_SHARE))
         if not kinds:
             return search
-        doubted = text.check.list_doubted()[: search.max_claims]
+        doubted = text.check.list_unsupported_statements()[: search.max_claims]
         results = await search.find_results(text.check.answer.sentences[position].claim for position in doubted)
         found = number_new_sources(results, text.sources)
         async with aclosing(self._read_sources(found, FINDING_SHARE)) as reads:
@@ -169,7 +169,7 @@ class TextVerification:
             question=self._request.text.strip().splitlines()[0],
             language=self._language,
             sources=[source.make_source() for source in text.sources],
-            doubted_only=not self._tools.options.judges_supported,
+            skips_supported=not self._tools.options.judges_supported,
         )
         verified = await judge_citations(task, cited.markdown, citations, lambda citations, pending: None)
         text.check.replace(verified.citations)

@@ -212,7 +212,7 @@ class CitationChecker:
         """Return whether the sentence says something of its own, however short."""
         text = sentence.claim
         is_said = any(map(str.isalnum, text)) and not text.endswith(_NO_STATEMENT_ENDS)
-        if text.startswith("(") and get_messages(self._language).is_voices_note(text):
+        if text.startswith("(") and get_messages(self._language).is_disputed_quote_note(text):
             return False
         return is_said and text not in _list_messages(get_messages(self._language))
 

@@ -9,14 +9,14 @@ from typing import Final
 
 from modules.llm_platform.domain.exceptions import PageLimitError
 
-FETCHES_OF_A_REQUEST: Final = 20  # requests to other servers that the rate limit counts as one request of the caller
-MAX_PAGES_OF_HOST: Final = 60  # pages of one text, or of one list; a redirect to another host is a page of that host
+FETCHES_PER_REQUEST: Final = 20  # requests to other servers that the rate limit counts as one request of the caller
+MAX_PAGES_PER_HOST: Final = 60  # pages of one text, or of one list; a redirect to another host is a page of that host
 MAX_WAIT_S: Final = 10.0  # for the rate limit of the caller; a page has twice this time
 MANY_OF_HOST: Final = (
-    f"A request reads at most {MAX_PAGES_OF_HOST} pages of one host, redirects included. Split the text or the list."
+    f"A request reads at most {MAX_PAGES_PER_HOST} pages of one host, redirects included. Split the text or the list."
 )
 LIMIT_REACHED: Final = (
-    f"The rate limit of this caller was reached: each {FETCHES_OF_A_REQUEST} requests to other servers count as one request. "
+    f"The rate limit of this caller was reached: each {FETCHES_PER_REQUEST} requests to other servers count as one request. "
     "Try again in a minute, or send fewer addresses"
 )
 
@@ -25,7 +25,7 @@ Charge = Callable[[], Awaitable[float]]
 
 
 class PageAllowance:
-    """Counts what one request fetches. The first FETCHES_OF_A_REQUEST are paid: the request itself was counted.
+    """Counts what one request fetches. The first FETCHES_PER_REQUEST are paid: the request itself was counted.
 
     `charge` counts against the rate limit of the caller, and `max_of_host` limits the pages of one host. None means no limit.
     """
@@ -34,7 +34,7 @@ class PageAllowance:
         self._charge = charge
         self._max_of_host = max_of_host
         self._of_host: Counter[str] = Counter()
-        self._paid = FETCHES_OF_A_REQUEST
+        self._paid = FETCHES_PER_REQUEST
         self._paying = asyncio.Lock()  # one waits for the limit, and all others for that one
 
     async def count(self, host: str, *, is_same_page: bool) -> None:
@@ -60,7 +60,7 @@ class PageAllowance:
             if loop.time() + wait_s > until:
                 raise PageLimitError(LIMIT_REACHED)
             await asyncio.sleep(wait_s)
-        self._paid = FETCHES_OF_A_REQUEST
+        self._paid = FETCHES_PER_REQUEST
 
 
 _CHARGE: ContextVar[Charge | None] = ContextVar("charge", default=None)
@@ -73,7 +73,7 @@ def set_page_charge(charge: Charge | None) -> None:
 
 
 @contextmanager
-def page_allowance(max_of_host: int | None = MAX_PAGES_OF_HOST) -> Iterator[None]:
+def page_allowance(max_of_host: int | None = MAX_PAGES_PER_HOST) -> Iterator[None]:
     """Count what is fetched in the block as the pages of one request."""
     token = _ALLOWANCE.set(PageAllowance(_CHARGE.get(), max_of_host))
     try:

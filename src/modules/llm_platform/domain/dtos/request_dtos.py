@@ -35,7 +35,7 @@ MAX_STORED_TURNS = 3
 MAX_STORED_ANSWER_CHARS = 1000
 MAX_PAGES = 10
 MAX_ROUNDS = 4
-OF_A_REPORT = ("plan", "urls", "max_llm_calls", "max_cost_usd", "max_seconds", "fresh")
+FIELDS_FOR_REPORTS = ("plan", "urls", "max_llm_calls", "max_cost_usd", "max_seconds", "fresh")
 
 
 def _clean_url(url: str) -> str:
@@ -145,9 +145,9 @@ class ResearchRequest(BaseModel):
     max_seconds: float | None = Field(default=None, gt=0, le=LONGEST_RESEARCH_S, allow_inf_nan=False, strict=True)
     fresh: bool = Field(default=False, strict=True)
 
-    @field_validator(*OF_A_REPORT)
+    @field_validator(*FIELDS_FOR_REPORTS)
     @classmethod
-    def _belongs_to_a_report(cls, value: Value, info: ValidationInfo) -> Value:
+    def _require_report_depth(cls, value: Value, info: ValidationInfo) -> Value:
         """Refuse a field that would be ignored: a caller who sets a budget must not be billed without one."""
         is_given = value is not None and value is not False and value != ()
         if is_given and info.data.get("depth", "report") != "report":  # an invalid depth has its own error

@@ -29,7 +29,7 @@ MIN_EVERY_S: Final = 15 * 60  # shortest time from one run of a watch to the nex
 MAX_EVERY_S: Final = 366 * 24 * 3600
 MAX_REFUSALS: Final = 3  # failed runs in a row after which a watch is paused
 BUDGET_DAYS: Final = 30  # `max_cost_usd` of a watch counts the runs of this many days
-MAX_READ_AGAIN: Final = 10  # pages of the earlier runs that a run reads first; those with facts come first
+MAX_REREAD_PAGES: Final = 10  # pages of the earlier runs that a run reads first; those with facts come first
 REMEDIES: Final[Mapping[PauseReason, str]] = {
     "refused": f"{MAX_REFUSALS} runs in a row failed: correct what `problem` names, then run the watch to resume it",
     "budget": f"the runs of {BUDGET_DAYS} days have cost `max_cost_usd`: run the watch to resume it, or add it again with more",
@@ -273,9 +273,9 @@ class ClaimedWatch:
 
 @dataclass(frozen=True, slots=True)
 class NextRun:
-    """What follows a run: the next one `in_s` seconds from now, or a pause."""
+    """What follows a run: the next one `delay_s` seconds from now, or a pause."""
 
-    in_s: float
+    delay_s: float
     refusals: int = 0
     paused_because: PauseReason | None = None
 

@@ -11,7 +11,7 @@ from modules.llm_platform.domain.evidence.sentence_matches import MatchedSentenc
 MAX_FIRST_SENTENCES = 40  # only the best sentences begin a chain
 LINK_VALUE = 0.05  # added to the value of a chain of two sentences that share a name
 TITLE_LINK_VALUE = 0.2  # added too if the title of the second sentence begins with this name
-MAX_OF_A_SOURCE = 2  # chosen sentences
+MAX_SENTENCES_PER_SOURCE = 2  # chosen sentences
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +93,9 @@ def list_best_sentences(chains: list[Chain], limit: int) -> list[MatchedSentence
                 return chosen
             source_rank = sentence.candidate.source_rank
             is_usable = (
-                sentence not in chosen and of_a_source[source_rank] < MAX_OF_A_SOURCE and sentence.candidate.is_quotable
+                sentence not in chosen
+                and of_a_source[source_rank] < MAX_SENTENCES_PER_SOURCE
+                and sentence.candidate.is_quotable
             )
             if is_usable:
                 chosen.append(sentence)

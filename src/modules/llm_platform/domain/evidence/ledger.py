@@ -18,16 +18,16 @@ from modules.llm_platform.domain.evidence.sentence_matches import (
 )
 from modules.llm_platform.domain.extractive.candidates import Candidate, make_relevance, match_source
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
+from modules.llm_platform.domain.extractive.independent_sources import find_sides
 from modules.llm_platform.domain.extractive.question import Question, read_question, read_question_as_written
-from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
+from modules.llm_platform.domain.extractive.selection import MAX_COMPARED, MIN_ANSWER_COVERAGE, Quote
 from modules.llm_platform.domain.extractive.sentence_forms import describe_cached_sentences
 from modules.llm_platform.domain.extractive.sentences import Sentence
-from modules.llm_platform.domain.extractive.voices import find_sides
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 # The coverage from which a row is answered. With the supporting texts removed from the corpus, 0.75 still called 36 of 100
 # questions of HotpotQA answered, and 0.9 ten (and two of MuSiQue).
-ANSWERED_FROM = 0.9
+MIN_ANSWERED_COVERAGE = 0.9
 MAX_ROW_QUOTES = 4
 
 _NEED_PATTERNS: Final[Mapping[Need, str]] = {
@@ -109,7 +109,7 @@ class LedgerBuilder:
 
 
 def _build_row(matches: SentenceMatches, rounds: Mapping[str, int]) -> LedgerRow:
-    chains = find_best_chains(matches, enough=ANSWERED_FROM)
+    chains = find_best_chains(matches, enough=MIN_ANSWERED_COVERAGE)
     question, terms = matches.question.text, matches.question.terms
     words = tuple(term.word for term in terms)
     needs = tuple(need for need, pattern in _NEEDS.items() if pattern.search(question))
@@ -123,9 +123,11 @@ def _build_row(matches: SentenceMatches, rounds: Mapping[str, int]) -> LedgerRow
     if len(best.sentences) < 2:  # the best sentence answers alone
         chosen = chosen[:1]
     state: RowState = "open"
-    if best.coverage >= ANSWERS_FROM:
+    if best.coverage >= MIN_ANSWER_COVERAGE:
         state = (
-            "answered" if best.coverage >= ANSWERED_FROM and _has_asked_kind(matches.question, matched) else "partly"
+            "answered"
+            if best.coverage >= MIN_ANSWERED_COVERAGE and _has_asked_kind(matches.question, matched)
+            else "partly"
         )
     voices: dict[int, int] = {}  # for each disputed sentence, by its id, how many independent sources say the same
     asks_for_figure = matches.question.asks_what or bool({"number", "date"}.intersection(needs))

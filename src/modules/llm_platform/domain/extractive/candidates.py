@@ -17,7 +17,7 @@ from functools import cached_property
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.announced_blocks import AnnouncedBlocks, find_announced_blocks
 from modules.llm_platform.domain.extractive.blocks import Block
-from modules.llm_platform.domain.extractive.definitions import defines_asked_term, says_what_it_is
+from modules.llm_platform.domain.extractive.definitions import defines_asked_term, is_definition
 from modules.llm_platform.domain.extractive.question import Question, TermMatcher, list_symbols, remove_name_ampersands
 from modules.llm_platform.domain.extractive.sentence_forms import (
     SentenceForm,
@@ -150,7 +150,7 @@ class Candidate:
             quality *= CODE_QUALITY
         if question.asks_what and defines_asked_term(sentence, question):
             quality *= EXPLANATION_QUALITY
-        elif question.asks_what and self.own_credits and says_what_it_is(self.form.shown, self.words, self._own_terms):
+        elif question.asks_what and self.own_credits and is_definition(self.form.shown, self.words, self._own_terms):
             quality *= DEFINITION_QUALITY
         return quality
 

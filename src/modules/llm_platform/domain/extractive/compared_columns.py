@@ -38,7 +38,9 @@ def list_nearest_columns(
     return left, has_hint
 
 
-def keep_columns_of_measure(names: Sequence[str], columns: Columns, measure: Measure, words: Sequence[str]) -> Columns:
+def filter_columns_by_measure(
+    names: Sequence[str], columns: Columns, measure: Measure, words: Sequence[str]
+) -> Columns:
     """Return the columns that hold the measure; otherwise the columns that the question names and whose unit can express it."""
     measuring = {index: column for index, column in columns.items() if holds_measure(measure, names[index], column)}
     possible = {index: column for index, column in columns.items() if column.unit in measure.units_if_named}

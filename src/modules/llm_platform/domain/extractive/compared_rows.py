@@ -10,9 +10,9 @@ from typing import NamedTuple
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.compared_columns import (
     Columns,
+    filter_columns_by_measure,
     has_better_column,
     holds_measure,
-    keep_columns_of_measure,
     list_nearest_columns,
 )
 from modules.llm_platform.domain.extractive.measures import (
@@ -189,7 +189,7 @@ def _choose_column(table: Table, columns: Columns, asked: RankingQuestion, super
     if superlative.measure is not None and not superlative.is_of_dates:
         if _names_other_column(table, columns, asked, superlative.measure):
             return None
-        columns = keep_columns_of_measure(table.columns, columns, superlative.measure, asked.words)
+        columns = filter_columns_by_measure(table.columns, columns, superlative.measure, asked.words)
     if superlative.is_of_dates:
         sought = [superlative.measure or get_measure(DATE)]
     left, has_hint = list_nearest_columns(table.columns, columns, asked.words, sought)

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Questio
 from modules.llm_platform.domain.text.negation import count_negators, load_negation_words
 from modules.llm_platform.domain.text.tokens import split_words
 
-CONFLICTS_AMONG = 12  # candidates, best first
+MAX_CONFLICT_CANDIDATES = 12  # candidates, best first
 CLOSE_TO_TOP = 0.7  # only candidates with this share of the best score are compared
 SAME_STATEMENT = 0.7  # sentences say the same if they share this much of the words of the longer one, without numbers
 SAME_STATEMENT_NEGATED = 0.75  # the same share, if only one of them is negated
@@ -44,9 +44,11 @@ def find_conflict(candidates: Sequence[Candidate], *, of_figures: bool = True) -
     near = [one for one in candidates if one.score >= floor and not one.attachments and not one.sentence.row]
     if not of_figures and len({_is_negated(one) for one in near}) < 2:
         return None
-    compared = itertools.islice((one for one in near if one.is_quotable), CONFLICTS_AMONG)
+    compared = itertools.islice((one for one in near if one.is_quotable), MAX_CONFLICT_CANDIDATES)
     for one, other in itertools.combinations(map(_Statement, compared), 2):
-        if one.candidate.source_rank != other.candidate.source_rank and _contradict(one, other, of_figures=of_figures):
+        if one.candidate.source_rank != other.candidate.source_rank and _are_contradictory(
+            one, other, of_figures=of_figures
+        ):
             return one.candidate, other.candidate
     return None
 
@@ -67,7 +69,7 @@ class _Statement:
         self.versions = {found.casefold() for found in _VERSION.findall(candidate.sentence.text)}
 
 
-def _contradict(one: _Statement, other: _Statement, *, of_figures: bool) -> bool:
+def _are_contradictory(one: _Statement, other: _Statement, *, of_figures: bool) -> bool:
     if min(len(one.words), len(other.words)) < MIN_STATEMENT_WORDS:
         return False
     alike = len(one.words & other.words) / max(len(one.words), len(other.words))
@@ -79,7 +81,7 @@ def _contradict(one: _Statement, other: _Statement, *, of_figures: bool) -> bool
     return alike >= SAME_STATEMENT_NEGATED and is_denied and one.numbers == other.numbers
 
 
-def says_the_same(one: Candidate, side: Candidate, other: Candidate) -> bool:
+def states_same_fact(one: Candidate, side: Candidate, other: Candidate) -> bool:
     """Return whether a sentence says what `side` of a conflict says, and not what `other` says.
 
     If the sides differ in figures, the sentence must have the figures that only `side` has, and none that only `other` has. If

@@ -34,7 +34,7 @@ def defines_asked_term(sentence: Sentence, question: Question) -> bool:
     return bool(defined) and defined <= {term.word for term in question.terms}
 
 
-def says_what_it_is(shown: str, words: Collection[str], terms: Collection[str]) -> bool:
+def is_definition(shown: str, words: Collection[str], terms: Collection[str]) -> bool:
     """Return whether a sentence says what its subject is, and one of the `terms` is in the subject.
 
     `words` are all words of the sentence, which is quoted as `shown`.

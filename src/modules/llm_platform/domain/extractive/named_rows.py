@@ -23,7 +23,7 @@ from modules.llm_platform.domain.extractive.table_words import (
 from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, MAX_EQUAL, group_rows
 from modules.llm_platform.domain.text.negation import count_negators
 
-WIDE_FROM: Final = 8  # columns
+MIN_WIDE_COLUMNS: Final = 8  # columns
 
 
 def find_named_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -75,18 +75,18 @@ def remove_other_rows(question: Question, candidates: Sequence[Candidate]) -> li
 def pick_asked_cells(question: Question, row: Candidate) -> list[tuple[str, str]]:
     """Return the cells of a row for a model to read, each with the name of its column.
 
-    A small model overlooks one cell among fifteen others. A row of at least WIDE_FROM columns is therefore reduced to its first
-    cell and the cells that the question names, by their column or their text. If it names none, all cells are returned.
+    A small model overlooks one cell among fifteen others. A row of at least MIN_WIDE_COLUMNS columns is therefore reduced to
+    its first cell and the cells that the question names, by their column or their text. If it names none, all cells are returned.
     """
     cells = list(zip(row.sentence.columns, row.sentence.row, strict=True))
-    if len(cells) < WIDE_FROM:
+    if len(cells) < MIN_WIDE_COLUMNS:
         return cells
     content = tuple(list_content_words(question))
     named = {*_find_named_columns(row.sentence.columns, content), *_find_named_cells(row, content)} - {0}
     return [cells[column] for column in (0, *sorted(named))] if named else cells
 
 
-def names_several(question: Question, rows: Iterable[Sequence[str]]) -> bool:
+def names_several_rows(question: Question, rows: Iterable[Sequence[str]]) -> bool:
     """Return whether the question names a cell of several of these rows, but not of all of them."""
     content = tuple(add_word_parts(list_content_words(question)))
     named = [any(_is_named(cell, content) for cell in row) for row in rows]
@@ -119,7 +119,7 @@ def group_named_rows(question: Question, candidates: Sequence[Candidate]) -> lis
     return sorted(groups, key=lambda group: (-len(group.words), len(group.rows)))
 
 
-def add_rows_alike(chosen: Sequence[Candidate], groups: Sequence[NamedRows]) -> list[Candidate]:
+def add_rows_with_same_name(chosen: Sequence[Candidate], groups: Sequence[NamedRows]) -> list[Candidate]:
     """Add the rows that the question names by the same words as a chosen row: `Which boats are kept in Hall B?` lists all.
 
     A question that compares rows names each by words of its own: `Is Anna longer than Carla?` needs both.

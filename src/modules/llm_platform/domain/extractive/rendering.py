@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.conflicts import Meanings, find_conflict, find_meanings
+from modules.llm_platform.domain.extractive.independent_sources import Side, find_sides
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, make_quotes
 from modules.llm_platform.domain.extractive.sentences import read_table
 from modules.llm_platform.domain.extractive.tables import RowsFound
-from modules.llm_platform.domain.extractive.voices import Side, find_sides
 from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import COLONS, STOPS, WIDE_STOPS, ends_sentence
 from modules.llm_platform.domain.text.tokens import count_tokens
@@ -61,13 +61,13 @@ def _write_rows_lead(found: RowsFound, messages: Messages) -> str:
         said = messages.yes if found.decision == "yes" else messages.no
         return f"{said} {_count_rows(found, messages)}" if found.read > len(found.row_indices) else said
     if found.decision == "same":
-        return messages.name_equal(strip_markup(found.column))
+        return messages.format_equal_line(strip_markup(found.column))
     line = _count_rows(found, messages)
     return f"{strip_markup(found.name)}: {line}" if found.name else line
 
 
 def _count_rows(found: RowsFound, messages: Messages) -> str:
-    return messages.count_rows(found.extreme, strip_markup(found.column), len(found.rows), found.read)
+    return messages.format_row_count(found.extreme, strip_markup(found.column), len(found.rows), found.read)
 
 
 def render_closest(selection: Selection, messages: Messages) -> str:
@@ -123,7 +123,7 @@ def _render_blocks(selection: Selection, messages: Messages) -> list[str]:
 
 def _render_meanings(found: Meanings, messages: Messages) -> str:
     """Return a list with the meanings of an ambiguous word, each with the sentence that describes it."""
-    lines = [messages.introduce_meanings(strip_markup(found.subject)), ""]
+    lines = [messages.format_meanings_intro(strip_markup(found.subject)), ""]
     for meaning in found.meanings:
         cited = _add_markers(_render_text(meaning.opening), [meaning.opening.source.index])
         lines.append(f"- {strip_markup(meaning.title)}: {cited}")
@@ -136,7 +136,7 @@ def render_conflict(sides: tuple[Side, Side], messages: Messages) -> str:
     for side in sides:
         sentence = side.sentence
         cited = _add_markers(_render_text(sentence), [sentence.source.index])
-        lines.append(f"- {cited} {messages.voices_note(sentence.source.published, side.voices)}")
+        lines.append(f"- {cited} {messages.format_disputed_quote_note(sentence.source.published, side.voices)}")
     return "\n".join([messages.disagree, "", *lines])
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.independent_sources import Side
 from modules.llm_platform.domain.extractive.question import Question, read_question_as_written
 from modules.llm_platform.domain.extractive.rendering import render_conflict, render_quotes
 from modules.llm_platform.domain.extractive.report_passages import (
@@ -21,7 +22,6 @@ from modules.llm_platform.domain.extractive.report_passages import (
 )
 from modules.llm_platform.domain.extractive.selection import Quote
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
-from modules.llm_platform.domain.extractive.voices import Side
 from modules.llm_platform.domain.markdown.markers import NO_MARKERS
 from modules.llm_platform.domain.markdown.outline import heading_title
 from modules.llm_platform.domain.text.messages import Messages

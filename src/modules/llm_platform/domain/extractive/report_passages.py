@@ -14,15 +14,15 @@ from modules.llm_platform.domain.extractive import selection
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.candidates import TITLE_CREDIT, Candidate, match_sources
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
+from modules.llm_platform.domain.extractive.independent_sources import Side, find_sides
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.scoring import get_rank_key, measure_coverage, score_candidates, weigh_terms
 from modules.llm_platform.domain.extractive.sentence_forms import MIN_WORDS
-from modules.llm_platform.domain.extractive.voices import Side, find_sides
 
-MAX_OF_A_HEADING = 2  # passages of a section from under one heading of a source
+MAX_PASSAGES_PER_HEADING = 2  # passages of a section from under one heading of a source
 MAX_PASSAGE_WORDS = 110
 MIN_SENTENCE_WORDS = 6  # shorter sentences are usually captions, and are used only if there is nothing else
-DUPLICATE_FROM = 0.8  # sentences are duplicates if they share this much of the words of the shorter one
+MIN_DUPLICATE_OVERLAP = 0.8  # sentences are duplicates if they share this much of the words of the shorter one
 PASSAGE_FLOOR = 0.55  # a further passage needs this share of the top score
 FIRST_FLOOR = 0.25  # the first FIRST_FEW passages need less, so that a section is more than a line
 FIRST_FEW = 3
@@ -70,7 +70,7 @@ class SelectedPassages:
         if self.contains(candidate):
             return True
         own = frozenset(candidate.words)
-        enough = [DUPLICATE_FROM * min(len(own), len(words)) for _, words in self._chosen]
+        enough = [MIN_DUPLICATE_OVERLAP * min(len(own), len(words)) for _, words in self._chosen]
         return any(
             (len(words) >= MIN_SENTENCE_WORDS and len(own & words) >= least)
             or selection.is_shown_with(other, candidate)
@@ -104,7 +104,7 @@ class PassageSelector:
             *itertools.chain.from_iterable(self.select_passages(selected)),
         ]
         subject = self._weights.subject
-        return measure_coverage(found, subject, range(len(subject))) >= selection.ANSWERS_FROM
+        return measure_coverage(found, subject, range(len(subject))) >= selection.MIN_ANSWER_COVERAGE
 
     def select_conflict(self, selected: SelectedPassages) -> Conflict | None:
         """Select two sentences of different sources that contradict each other, and add them to `selected`."""
@@ -146,7 +146,7 @@ class PassageSelector:
             if count == limits.passages or candidate.score < floor * top:
                 break
             source, heading = candidate.source_rank, (candidate.source_rank, candidate.sentence.heading)
-            is_exhausted = of_source[source] >= limits.of_a_source or of_heading[heading] >= MAX_OF_A_HEADING
+            is_exhausted = of_source[source] >= limits.of_a_source or of_heading[heading] >= MAX_PASSAGES_PER_HEADING
             is_late_row = count and candidate.sentence.row
             if is_exhausted or is_late_row or not _can_lead(candidate, min_words) or selected.is_repetition(candidate):
                 continue

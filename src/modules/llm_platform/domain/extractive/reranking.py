@@ -3,7 +3,7 @@
 A sentence encoder (a bi-encoder) measures how close each sentence of `list_quotable` is to the question, in any language. English
 sentences are compared by a model of their own (`group_by_language`). The support model (a cross-encoder) scores the sentences of
 `select_nearest` together with the question, in the languages that it knows. `choose_by_models` then keeps or replaces the
-sentences that were chosen by words. `scripts/support_model/answers.py` fits the weights.
+sentences that were chosen by keywords. `scripts/support_model/answers.py` fits the weights.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from modules.llm_platform.domain.extractive.question_parts import asks_several_t
 from modules.llm_platform.domain.extractive.scoring import get_rank_key, measure_coverage
 from modules.llm_platform.domain.extractive.selection import (
     MAX_QUOTES,
-    REPEATS_FROM,
+    MIN_REPETITION_OVERLAP,
     Selection,
     add_antecedent,
     is_shown_with,
@@ -35,9 +35,10 @@ MAX_NEAR_ENGLISH: Final = 96  # of these, English ones: their vectors say more, 
 MIN_MEASURED: Final = 24  # sentences that make a mean and a deviation
 MAX_READ: Final = 8  # sentences of one question that the support model scores
 NEARLY_BEST_LOG_ODDS: Final = 1.0  # the log-odds of a further quote may be lower than the best by this much
-# The best of at least AGREED_AMONG sentences by words is agreed if it is also one of the AGREED_NEAR nearest to the question.
-AGREED_AMONG: Final = 60
-AGREED_NEAR: Final = 3
+# The best of at least MIN_AGREEMENT_SENTENCES sentences by words is agreed if it is also one of the AGREEMENT_RANKS nearest to
+# the question.
+MIN_AGREEMENT_SENTENCES: Final = 60
+AGREEMENT_RANKS: Final = 3
 AGREED_TERMS: Final = 3  # the question must have at least this many terms
 AGREED_COVERAGE: Final = 0.4  # the sentence must have this share of the terms, by weight
 MAX_BEFORE_CHARS: Final = 160  # only the end of the sentence before is read
@@ -53,7 +54,7 @@ class AnswerWeights:
     """The weights of the features of a sentence, and the limits of its log-odds.
 
     - From `answers_from` on, a sentence is quoted, even if it shares few words with the question.
-    - If the best of all sentences has at least `words_from`, the sentences chosen by words stay, provided that the best of them
+    - If the best of all sentences has at least `words_from`, the keyword choice stays, provided that the best of them
       is lower by at most `words_within`. This limit is wide for `near`.
     - From `may_answer_from` on, a sentence is shown as one that may answer.
     """
@@ -192,7 +193,7 @@ def group_by_language(question: Question, near: Sequence[Candidate]) -> list[Com
 
 
 def select_nearest(selection: Selection, group: ComparedSentences, closeness: Sequence[float]) -> list[ScoredSentence]:
-    """Return the sentences for the support model: the MAX_READ nearest ones, and all that were chosen by words.
+    """Return the sentences for the support model: the MAX_READ nearest ones, and all that were chosen by keywords.
 
     `closeness` has the values of `group.all_sentences`.
     """
@@ -208,11 +209,15 @@ def select_nearest(selection: Selection, group: ComparedSentences, closeness: Se
 def mark_agreed(selection: Selection, best: Candidate, nearest: Sequence[ScoredSentence]) -> list[ScoredSentence]:
     """Return the sentences, with `is_agreed` set for `best`, the best of all sentences by words, if the encoder confirms it.
 
-    It must be one of the AGREED_NEAR nearest sentences and must have enough words of the question. With fewer than
-    AGREED_AMONG sentences, none is agreed.
+    It must be one of the AGREEMENT_RANKS nearest sentences and must have enough words of the question. With fewer than
+    MIN_AGREEMENT_SENTENCES sentences, none is agreed.
     """
-    is_near = any(one.candidate is best for one in nearest[:AGREED_NEAR])
-    if len(selection.candidates) < AGREED_AMONG or not is_near or not _has_enough_words(selection.question, best):
+    is_near = any(one.candidate is best for one in nearest[:AGREEMENT_RANKS])
+    if (
+        len(selection.candidates) < MIN_AGREEMENT_SENTENCES
+        or not is_near
+        or not _has_enough_words(selection.question, best)
+    ):
         return list(nearest)
     return [replace(one, is_agreed=one.candidate is best) for one in nearest]
 
@@ -250,12 +255,12 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
     foreign = [one for one in ranked if one.scored_by == "across"]
     is_dropped = False
     for group in filter(None, (own, foreign)):
-        chosen = _keep_choice_of_words(selection, group)
+        chosen = _keep_keyword_choice(selection, group)
         if not chosen and (chosen := _choose_answers(group)) and lacks_exact(selection.question, chosen):
             chosen, is_dropped = [], True
         if chosen:
             return RerankedSelection(replace(selection, chosen=chosen), [one.candidate for one in ranked])
-    closest = _leave_out_foreign(selection.question, ranked)
+    closest = _drop_other_languages(selection.question, ranked)
     return RerankedSelection(
         replace(selection, chosen=[]),
         [one.candidate for one in closest],
@@ -263,7 +268,7 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
     )
 
 
-def _keep_choice_of_words(selection: Selection, ranked: Sequence[ScoredSentence]) -> list[Candidate]:
+def _keep_keyword_choice(selection: Selection, ranked: Sequence[ScoredSentence]) -> list[Candidate]:
     """Return the sentences that the keyword ranking chose, in the languages of `ranked`, which has the highest margin first.
 
     They stay if the question has several parts, or if the best sentence reaches `words_from` and one of them is nearly as good.
@@ -281,7 +286,7 @@ def _keep_choice_of_words(selection: Selection, ranked: Sequence[ScoredSentence]
     return [one for one in selection.chosen if one.found_in.language in languages]
 
 
-def _leave_out_foreign(question: Question, ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
+def _drop_other_languages(question: Question, ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
     """Return the sentences that are in the language of the question or, by the support model, may answer it.
 
     If there are none, all sentences are returned.
@@ -307,7 +312,8 @@ def _choose_answers(ranked: Sequence[ScoredSentence]) -> list[Candidate]:
         candidate = one.candidate
         group = [member for member in add_antecedent(candidate) if member not in chosen]
         is_repeated = any(
-            measure_overlap(candidate, other) >= REPEATS_FROM or is_shown_with(other, candidate) for other in chosen
+            measure_overlap(candidate, other) >= MIN_REPETITION_OVERLAP or is_shown_with(other, candidate)
+            for other in chosen
         )
         is_near = one.answers and one.margin >= best.margin - NEARLY_BEST_LOG_ODDS
         if is_near and group and not is_repeated and len(chosen) + len(group) <= MAX_QUOTES:

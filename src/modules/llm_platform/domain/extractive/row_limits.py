@@ -99,7 +99,7 @@ def _find_rows_within(table: Table, asked: LimitQuestion) -> RowsFound | None:
     indices = filter_rows(
         table, [word for word in asked.content if not matches_any_word(word, table.column_words[column])]
     )
-    within = list_within(columns[column], asked.limit)
+    within = filter_rows_within(columns[column], asked.limit)
     kept = tuple(index for index in indices if index in within)
     if kept and _asks_for_next(asked):
         kept = _keep_first(columns[column], kept)
@@ -145,16 +145,16 @@ def _align_years(column: Column, limit: Limit) -> Sequence[float | None] | None:
     return [None if value is None else value % YEARS for value in column.values] if len(years) == 1 else None
 
 
-def list_within(column: Column, limit: Limit) -> set[int]:
+def filter_rows_within(column: Column, limit: Limit) -> set[int]:
     """Return the indices of the rows whose value in the column is within the limit."""
     values = column.values if limit.unit is not None else _align_years(column, limit) or ()
     return {index for index, value in enumerate(values) if value is not None and limit.contains(value)}
 
 
-def _divides(column: Column, limit: Limit) -> bool:
+def _splits_rows(column: Column, limit: Limit) -> bool:
     """Return whether some rows are within the limit and some beyond it."""
     known = sum(value is not None for value in column.values)
-    return 0 < len(list_within(column, limit)) < known
+    return 0 < len(filter_rows_within(column, limit)) < known
 
 
 def choose_column(
@@ -180,7 +180,7 @@ def choose_column(
         sought = [get_measure(AGE)]
     left, has_hint = list_nearest_columns(table.columns, columns, asked.words, sought)
     if len(left) > 1 or (must_divide and not has_hint):
-        left = [column for column in left if _divides(columns[column], limit)]
+        left = [column for column in left if _splits_rows(columns[column], limit)]
     is_certain = has_hint or limit.unit != "" or limit.measure is not None
     if len(left) != 1 or not is_certain or has_better_column(table, left[0], asked.words, sought):
         return None

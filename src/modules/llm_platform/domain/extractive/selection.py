@@ -34,16 +34,18 @@ from modules.llm_platform.domain.extractive.scoring import (
 from modules.llm_platform.domain.extractive.sentences import Sentence
 
 MAX_QUOTES = 3  # quotes for a question of one part
-MAX_QUOTES_A_PART = 2  # quotes for each part of a question of several parts
+MAX_QUOTES_PER_PART = 2  # quotes for each part of a question of several parts
 OTHER_SOURCE_FLOOR = 0.75  # a sentence of another source than the best one needs this share of the top score
 SAME_SOURCE_FLOOR = 0.7  # a sentence of the same source needs this share
-ANSWERS_FROM = 0.45  # all quotes together need this share of the terms, weighted by rarity
-LEADER_ANSWERS_FROM = 0.9  # for a question of one part, the best sentence needs this sum (see `_is_answer`)
+MIN_ANSWER_COVERAGE = 0.45  # all quotes together need this share of the terms, weighted by rarity
+MIN_LEADER_SCORE = 0.9  # for a question of one part, the best sentence needs this sum (see `_is_answer`)
 ABOUT_WEIGHT = 0.62  # weight of the share of nearby sentences that have a term; fitted on CLAPNQ
 AROUND = 8  # this many sentences on each side are nearby, if they are in the same section or list
-PART_ANSWERS_FROM = 0.3  # each of several parts needs this share of its terms
+MIN_PART_COVERAGE = 0.3  # each of several parts needs this share of its terms
 OTHER_PARTS_WEIGHT = 0.15  # the weight of terms that belong to other parts
-REPEATS_FROM = 0.6  # sentences repeat each other if they share this much of the content words of the shorter one
+MIN_REPETITION_OVERLAP = (
+    0.6  # sentences repeat each other if they share this much of the content words of the shorter one
+)
 REPETITION_COST = 0.35  # the score that a full repetition would cost, as a share of the top score
 NEIGHBOUR_FLOOR = 0.2  # a sentence continues the one before only with this share of its score
 PART_GAIN = 0.1  # a sentence for a further part must add this share of the part's terms
@@ -81,7 +83,7 @@ class Selection:
 
 
 def select_quotes(question: Question, sources: Sequence[Source]) -> list[Quote]:
-    """Return the quotes that answer the question, chosen by words; empty if the sources do not answer it."""
+    """Return the quotes that answer the question, chosen by keywords; empty if the sources do not answer it."""
     return make_quotes(choose_by_words(question, sources))
 
 
@@ -96,7 +98,7 @@ def choose_by_words(question: Question, sources: Sequence[Source]) -> Selection:
         chosen += _PartSelector(question, part, found, weights, chosen).select()
     chosen = [one for one in chosen if not any(other is not one and _is_listed_in(other, one) for other in chosen)]
     covered = measure_coverage(chosen, weights.subject, range(len(weights.subject)))
-    if covered < ANSWERS_FROM or lacks_exact(question, chosen):
+    if covered < MIN_ANSWER_COVERAGE or lacks_exact(question, chosen):
         chosen = []
     ranked = sorted(candidates, key=get_rank_key)
     best = [candidate for candidate in ranked[:MAX_COMPARED] if candidate.is_quotable]
@@ -146,7 +148,7 @@ class _PartSelector:
         if leader is None or not self._adds_answer(leader):
             return []
         following = map_following(self._candidates)
-        limit = MAX_QUOTES if self._is_only_part else MAX_QUOTES_A_PART
+        limit = MAX_QUOTES if self._is_only_part else MAX_QUOTES_PER_PART
         chosen: list[Candidate] = []
         for candidate in ranked:
             if len(chosen) >= limit:
@@ -166,13 +168,13 @@ class _PartSelector:
         if self._selected and covered - measure_coverage(self._selected, subject, self._part) < PART_GAIN:
             return False
         return (
-            _is_answer(leader, self._question, self._candidates) if self._is_only_part else covered >= PART_ANSWERS_FROM
+            _is_answer(leader, self._question, self._candidates) if self._is_only_part else covered >= MIN_PART_COVERAGE
         )
 
     def _is_worth_adding(self, candidate: Candidate, leader: Candidate, known: Sequence[Candidate]) -> bool:
         """Return whether the sentence scores nearly as high as the best one, and repeats no known sentence."""
         repeated = max((measure_overlap(candidate, other) for other in known), default=0.0)
-        if repeated >= REPEATS_FROM or any(is_shown_with(other, candidate) for other in known):
+        if repeated >= MIN_REPETITION_OVERLAP or any(is_shown_with(other, candidate) for other in known):
             return False
         top = self._scores[id(leader)]
         floor = top * (SAME_SOURCE_FLOOR if candidate.source_rank == leader.source_rank else OTHER_SOURCE_FLOOR)
@@ -192,7 +194,7 @@ def _is_answer(leader: Candidate, question: Question, candidates: Sequence[Candi
     nearby = candidates[max(0, position - AROUND) : position + AROUND + 1]
     around = [candidate for candidate in nearby if _get_section(candidate) == _get_section(leader)]
     about = sum(candidate.has_own_term and candidate.is_quotable for candidate in around) / len(around)
-    return share + ABOUT_WEIGHT * about >= LEADER_ANSWERS_FROM
+    return share + ABOUT_WEIGHT * about >= MIN_LEADER_SCORE
 
 
 def _get_section(candidate: Candidate) -> tuple[int, str, str]:

@@ -94,8 +94,8 @@ class IWatchStore(ABC):
         """
 
     @abstractmethod
-    async def wait(self, watch: dtos.ClaimedWatch, in_s: float, *, is_asked: bool = True) -> None:
-        """Record whether the question was asked, and give up the lease. The watch is due again in `in_s` seconds.
+    async def wait(self, watch: dtos.ClaimedWatch, delay_s: float, *, is_asked: bool = True) -> None:
+        """Record whether the question was asked, and give up the lease. The watch is due again in `delay_s` seconds.
 
         Raises WatchLeaseLostError.
         """

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
 from modules.llm_platform.domain.extractive.described_rows import may_describe_rows
-from modules.llm_platform.domain.extractive.named_rows import names_several
+from modules.llm_platform.domain.extractive.named_rows import names_several_rows
 from modules.llm_platform.domain.extractive.question import Question, read_question_as_written
 from modules.llm_platform.domain.extractive.row_questions import ROW_QUESTION_KINDS
 from modules.llm_platform.domain.extractive.sentences import (
@@ -40,7 +40,7 @@ def wants_whole_table(question: str, texts: Iterable[str]) -> bool:
         return True
     asked = _read(question)
     read = [(split_cells(table[1].splitlines()[0]), list(map(split_cells, table[2].splitlines()))) for table in tables]
-    return any(may_describe_rows(asked, *table) for table in read) or names_several(
+    return any(may_describe_rows(asked, *table) for table in read) or names_several_rows(
         asked, (row for _, rows in read for row in rows)
     )
 

@@ -7,7 +7,7 @@ from modules.llm_platform.domain.extractive.limits import Limit, read_limits
 from modules.llm_platform.domain.extractive.measures import Direction
 from modules.llm_platform.domain.extractive.row_limits import (
     choose_column,
-    list_within,
+    filter_rows_within,
     read_columns,
     read_limit_question,
 )
@@ -54,7 +54,7 @@ def _decide_limit(claim: RowClaim, limit: Limit) -> RowsFound | None:
         return None  # `any bike over 14 kg and under £1000`
     if not known or len(bounds) > 1 or (_asks_for_all(claim) and len(known) < len(indices)):
         return None
-    within = list_within(columns[column], limit)
+    within = filter_rows_within(columns[column], limit)
     decisive = [index for index in known if (index in within) is not _asks_for_all(claim)]
     is_yes = bool(decisive) is not _asks_for_all(claim)
     if 0 < len(decisive) <= MAX_COUNTED:

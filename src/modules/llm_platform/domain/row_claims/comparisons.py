@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.compared_columns import (
     Columns,
+    filter_columns_by_measure,
     has_better_column,
-    keep_columns_of_measure,
     list_nearest_columns,
 )
 from modules.llm_platform.domain.extractive.limits import LimitKind, load_phrases
@@ -308,7 +308,7 @@ def choose_compared_column(
     if unit:
         columns = {index: column for index, column in columns.items() if has_unit(column, unit)}
     if measure is not None and not is_of_dates:
-        columns = keep_columns_of_measure(claim.table.columns, columns, measure, claim.folded)
+        columns = filter_columns_by_measure(claim.table.columns, columns, measure, claim.folded)
     sought = [*list_asked_measures(claim.folded), *([measure] if measure is not None else [])]
     if not sought:  # `twice as heavy as`
         sought = [one.measure for word in claim.folded for one in list_comparisons(word)]

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.extractive.question import Question, read_quest
 from modules.llm_platform.domain.extractive.row_limits import (
     asks_for_limited_rows,
     choose_column,
-    list_within,
+    filter_rows_within,
     read_columns,
     read_limit_question,
 )
@@ -65,7 +65,7 @@ def check_limit(claim: RowClaim) -> RowFinding | None:
             return None  # in a column `Paid until`, the date is a value and no limit
         if phrase in load_phrases("since"):  # `has been a member since 2015`
             return _check_beginning(claim, columns[column], column)
-        within, named = list_within(columns[column], limit), set(claim.row_indices)
+        within, named = filter_rows_within(columns[column], limit), set(claim.row_indices)
         value = _find_amount(claim, limit)
         if not named <= within:
             return RowFinding(False, _put_last(claim.row_indices, named - within), column, value)

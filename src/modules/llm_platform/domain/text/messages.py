@@ -50,11 +50,11 @@ class Messages:
     no: str
     equal: str  # holds {column}
 
-    def introduce_meanings(self, subject: str) -> str:
+    def format_meanings_intro(self, subject: str) -> str:
         """Return the line before the meanings of an ambiguous word."""
         return self.can_mean.replace("{subject}", subject)
 
-    def count_rows(self, extreme: str, column: str, count: int, read: int) -> str:
+    def format_row_count(self, extreme: str, column: str, count: int, read: int) -> str:
         """Return the line above rows with the highest or lowest value of a column, or, with an empty `extreme`, counted rows.
 
         `count` is the number of these rows, and `read` the number of rows that were compared or counted.
@@ -62,23 +62,23 @@ class Messages:
         line: str = getattr(self, extreme) if extreme else self.rows_of
         return line.replace("{count}", str(count)).replace("{read}", str(read)).replace("{column}", column)
 
-    def name_equal(self, column: str) -> str:
+    def format_equal_line(self, column: str) -> str:
         """Return the line above rows that have the same in a column."""
         return self.equal.replace("{column}", column)
 
-    def stopped(self, reason: str) -> str:
+    def get_stop_message(self, reason: str) -> str:
         """Return why the search of a research run ended. `reason` is a value of `StopReason`."""
         sentence: str = getattr(self, f"stopped_{reason}")
         return sentence
 
-    def voices_note(self, published: str | None, count: int) -> str:
+    def format_disputed_quote_note(self, published: str | None, count: int) -> str:
         """Return the note after a disputed quote: the date of its source, if it has one, and its number of voices."""
         dated = _ISO_DATE.match(published or "")
         counted = self.voices.replace("{count}", str(count))
         return f"({dated.group()}; {counted})" if dated else f"({counted})"
 
-    def is_voices_note(self, text: str) -> bool:
-        """Return whether a text is a note of `voices_note`."""
+    def is_disputed_quote_note(self, text: str) -> bool:
+        """Return whether a text is a note of `format_disputed_quote_note`."""
         counted = re.escape(self.voices).replace(re.escape("{count}"), r"\d+")
         return re.fullmatch(rf"\((?:{_ISO_DATE.pattern}; )?{counted}\)", text) is not None
 

@@ -22,14 +22,14 @@ def plan_next_run(watch: ClaimedWatch, status: FinalStatus, cost_usd: float) -> 
     MAX_REFUSALS in a row.
     """
     refusals = watch.refusals + 1 if status == "failed" else 0
-    in_s = (watch.created_at - watch.now) % watch.every_s
-    if in_s <= CLOCK_STEP_S:  # this run was due now: the clock was set back while it ran
-        in_s = watch.every_s
+    delay_s = (watch.created_at - watch.now) % watch.every_s
+    if delay_s <= CLOCK_STEP_S:  # this run was due now: the clock was set back while it ran
+        delay_s = watch.every_s
     if status == "failed":
-        in_s = min(in_s, FIRST_RETRY_S * 2.0 ** (refusals - 1))
+        delay_s = min(delay_s, FIRST_RETRY_S * 2.0 ** (refusals - 1))
     if refusals >= MAX_REFUSALS:
-        return NextRun(in_s, refusals, "refused")
-    return NextRun(in_s, refusals, "budget" if is_spent(watch, cost_usd) else None)
+        return NextRun(delay_s, refusals, "refused")
+    return NextRun(delay_s, refusals, "budget" if is_spent(watch, cost_usd) else None)
 
 
 def is_spent(watch: ClaimedWatch, cost_usd: float = 0.0) -> bool:

@@ -41,7 +41,7 @@ CHECK_AGAIN_S: Final = 1.0  # longest time after an update without a new listing
 CHECK_ALWAYS_S: Final = 0.02  # a folder that is listed faster (a thousand files) is listed at every search
 LISTING_SHARE: Final = 20  # a slower folder is listed again after 20 times as long as its listing took
 LOCK_POLL_S: Final = 0.05
-REMOVED_AT_ONCE: Final = 500  # documents removed by one call of the store
+REMOVAL_BATCH_SIZE: Final = 500  # documents removed by one call of the store
 MUCH_BYTES: Final = 5_000_000  # larger changes are indexed for keyword search first, and for vector search afterwards
 OUTGROWN: Final = 10 * MIN_VECTORS  # passages or files; a larger collection without a mean of its vectors is rebuilt
 
@@ -479,8 +479,8 @@ class FolderIndex:
         if everything:
             documents = store.documents(location.collection)
             removed = [document.doc_id async for document in documents if document.origin == self._origin]
-        for first in range(0, len(removed), REMOVED_AT_ONCE):
-            await store.remove(location.collection, removed[first : first + REMOVED_AT_ONCE])
+        for first in range(0, len(removed), REMOVAL_BATCH_SIZE):
+            await store.remove(location.collection, removed[first : first + REMOVAL_BATCH_SIZE])
         await store.finish(location.collection)
 
     # --- the store --------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from modules.llm_platform.presentation.verification_text import (
     describe_counts,
     describe_source_problem,
     describe_verdict,
-    find_doubted,
+    find_sentences_to_review,
     shorten,
 )
 from shared.logging import printable
@@ -62,7 +62,7 @@ def render_verified_text(verified: VerifiedTextAndSource) -> str:
     sentences = [
         f"- “{shorten(verified.text[sentence.start : sentence.end])}”: "
         f"{neutralise(describe_verdict(verified.text, sentence, verified))}"
-        for sentence in find_doubted(verified)
+        for sentence in find_sentences_to_review(verified)
     ]
     unread = [
         f"- [{source.index}] {source.url or 'no address'}: {describe_source_problem(source)}"

@@ -67,13 +67,13 @@ def create_app(
     access = AccessPolicy(settings)
     mcp = McpEndpoint(server, owns_all_reports=access.has_one_caller, is_mounted=is_mounted)
     local_programs = LocalPrograms(settings)
-    charge_of = None if local_programs.are_exempt else partial(charge_background_pages, server)
+    make_page_charge = None if local_programs.are_exempt else partial(charge_background_pages, server)
     open_platform = partial(
         _open_platform,
         platform=platform,
         server=server,
         mcp=mcp,
-        charge_of=charge_of,
+        make_page_charge=make_page_charge,
         watches=WatchSelection(access.owners),
     )
     own_process = partial(
@@ -136,7 +136,7 @@ async def _open_platform(
     platform: LLMPlatform | Callable[[], LLMPlatform],
     server: ServerState,
     mcp: McpEndpoint,
-    charge_of: Callable[[str], Charge] | None,
+    make_page_charge: Callable[[str], Charge] | None,
     watches: WatchSelection,
 ) -> AsyncIterator[None]:
     """Open the platform for the requests of the block, with its background work.
@@ -145,8 +145,8 @@ async def _open_platform(
     """
     async with platform if isinstance(platform, LLMPlatform) else platform() as opened:
         server.platform, server.requests.is_draining = opened, False
-        opened.research_jobs.start(charge_of)
-        opened.watches.start(watches, charge_of)
+        opened.research_jobs.start(make_page_charge)
+        opened.watches.start(watches, make_page_charge)
         cleaning = asyncio.create_task(opened.store.clean_quietly())
         try:
             yield

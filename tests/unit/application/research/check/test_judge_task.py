@@ -120,7 +120,7 @@ async def write_judged(
     judge: FakeCitationJudge, writer: FakeSynthesizer, max_wait_share: float | None = None, **fields: Any
 ) -> WrittenAnswer:
     """Return an answer of the writer whose doubted citations the judge verifies."""
-    judge_task = judge_of(judge, QUESTION, SOURCES, doubted_only=True, max_wait_share=max_wait_share)
+    judge_task = judge_of(judge, QUESTION, SOURCES, skips_supported=True, max_wait_share=max_wait_share)
     return await write_answer(writer, SOURCES, question=QUESTION, judge_task=judge_task, **fields)
 
 
@@ -190,7 +190,7 @@ async def test_the_judge_is_called_a_bounded_number_of_times_while_an_answer_is_
 async def test_a_judge_that_is_late_for_a_repeated_answer_is_paid_once() -> None:
     """A text from the cache is there at once: a call about it would be cancelled, and paid for, at each repeat."""
     judge = FakeCitationJudge("supported", delay_s=FOREVER_S)
-    judge_task = judge_of(judge, QUESTION, SOURCES, doubted_only=True, max_wait_share=0.05)
+    judge_task = judge_of(judge, QUESTION, SOURCES, skips_supported=True, max_wait_share=0.05)
     calls = []
     for _ in range(3):
         draft = await write_answer(FakeSynthesizer(ANSWER), SOURCES, question=QUESTION, judge_task=judge_task)

@@ -20,7 +20,7 @@ from tests.support.small_disk import in_a_mount_namespace
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.infrastructure.stores.outcomes.sqlite import (
-    CLEANED_AT_ONCE,
+    CLEANUP_BATCH_SIZE,
     FORMAT,
     OutcomeTable,
     SqliteOutcomeStore,
@@ -133,7 +133,7 @@ async def test_cleaning_goes_to_the_end(opened: Opener, file: Path) -> None:
     """However many are old, one call removes them all."""
     now = [0.0]
     store = SqliteOutcomeStore(file, DAYS, clock=lambda: now[0], monotonic=lambda: now[0])
-    many = 2 * CLEANED_AT_ONCE + 7
+    many = 2 * CLEANUP_BATCH_SIZE + 7
     await store.put_if_absent([sample_outcome(f"{number}", body=b"x") for number in range(many)])
     now[0] = (DAYS + 1) * 86_400
     assert await store.clean() == many
@@ -257,7 +257,7 @@ async def test_a_clock_that_jumps_removes_nothing(file: Path, caplog: pytest.Log
 async def test_outcomes_from_the_future_do_not_keep_others(file: Path) -> None:
     """The clock was a year ahead until a restart. Outcomes stored later still expire in time."""
     now, ahead = 1_000_000_000.0, 1_000_000_000.0 + 365 * 86_400
-    for moment, names in ((ahead, range(CLEANED_AT_ONCE + 1)), (now, range(-3, 0))):
+    for moment, names in ((ahead, range(CLEANUP_BATCH_SIZE + 1)), (now, range(-3, 0))):
         store = SqliteOutcomeStore(file, DAYS, clock=lambda moment=moment: moment)
         await store.put_if_absent([sample_outcome(str(name), body=b"1") for name in names])
         await store.aclose()

@@ -8,7 +8,7 @@ from tests.fakes.outcome_store import MemoryOutcomeStore
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest, Outcome, OutcomeFilter, StoredOutcome
 from modules.llm_platform.presentation.cli.commands.outcomes import (
-    REMOVED_AT_ONCE,
+    REMOVAL_BATCH_SIZE,
     SHOWN,
     Selection,
     find_failures,
@@ -17,7 +17,7 @@ from modules.llm_platform.presentation.cli.commands.outcomes import (
 )
 from shared.config import Settings
 
-COUNT = 10 * REMOVED_AT_ONCE + 7
+COUNT = 10 * REMOVAL_BATCH_SIZE + 7
 
 
 class CountedStore(MemoryOutcomeStore):
@@ -64,7 +64,7 @@ async def test_forgetting_holds_a_batch_at_a_time() -> None:
     assert (dry.matched, dry.removed, len(dry.shown), dry.ids) == (COUNT, 0, SHOWN, set())
     store.held = store.most_held = 0
     done = await forget_outcomes(store, failed, Selection(OutcomeFilter()), removes=True)
-    assert (done.matched, done.removed, store.most_held) == (COUNT, COUNT, REMOVED_AT_ONCE)
+    assert (done.matched, done.removed, store.most_held) == (COUNT, COUNT, REMOVAL_BATCH_SIZE)
     assert [stored async for stored in store.scan(OutcomeFilter())] == []
     named = await forget_outcomes(store, failed, Selection(OutcomeFilter(), ("r1", "r2")), removes=True)
     assert (named.matched, named.ids) == (0, set())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client, platform_of
 
-from modules.llm_platform.domain.concurrency.page_allowance import FETCHES_OF_A_REQUEST, LIMIT_REACHED, count_fetch
+from modules.llm_platform.domain.concurrency.page_allowance import FETCHES_PER_REQUEST, LIMIT_REACHED, count_fetch
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit, RateLimits
 from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
@@ -36,7 +36,7 @@ PROXY = "10.0.0.9"
 CLIENT = RateLimit("client", 5, HOUR_S, burst=5)
 SERVER = RateLimit("server", 2, HOUR_S, burst=2)
 SEARCH = "/search?q=x"
-URLS = [f"https://example.org/{number}" for number in range(FETCHES_OF_A_REQUEST)]
+URLS = [f"https://example.org/{number}" for number in range(FETCHES_PER_REQUEST)]
 
 
 def limiter(client: RateLimit | None = CLIENT, server: RateLimit | None = None) -> MemoryRateLimiter:
@@ -438,7 +438,7 @@ class CountedReads(FakeServices):
 
 
 class TestPagesOfARequest:
-    """A request that reads many pages counts as several: each FETCHES_OF_A_REQUEST requests to other servers count as one."""
+    """A request that reads many pages counts as several: each FETCHES_PER_REQUEST requests to other servers count as one."""
 
     @for_each("fetches, remaining", [(1, 4), (2, 3), (4, 1)])
     async def test_pages_beyond_the_first_are_charged(self, fetches: int, remaining: int) -> None:
@@ -449,7 +449,7 @@ class TestPagesOfARequest:
             services, rate_limiter=limiter(server=RateLimit("server", 99, HOUR_S, burst=99))
         ) as client:
             answer = await client.post("/tavily/extract", json={"urls": URLS})
-            assert len(answer.json()["results"]) == FETCHES_OF_A_REQUEST
+            assert len(answer.json()["results"]) == FETCHES_PER_REQUEST
             headers = (await client.get(SEARCH)).headers
         assert f'"client";r={remaining - 1};' in headers["ratelimit"]
 
@@ -460,15 +460,15 @@ class TestPagesOfARequest:
             assert (await client.get(SEARCH)).status_code == 429
         found = answer.json()
         assert answer.status_code == 200
-        assert 0 < len(found["results"]) < FETCHES_OF_A_REQUEST
-        assert len(found["results"]) + len(found["failed_results"]) == FETCHES_OF_A_REQUEST
+        assert 0 < len(found["results"]) < FETCHES_PER_REQUEST
+        assert len(found["results"]) + len(found["failed_results"]) == FETCHES_PER_REQUEST
         assert {failed["error"] for failed in found["failed_results"]} == {LIMIT_REACHED}
 
     async def test_own_programs_are_not_charged(self) -> None:
         """As their requests are not counted."""
         async with app_client(CountedReads(), rate_limiter=limiter(), limits_are_set=False) as client:
             answer = await client.post("/tavily/extract", json={"urls": URLS})
-        assert len(answer.json()["results"]) == FETCHES_OF_A_REQUEST
+        assert len(answer.json()["results"]) == FETCHES_PER_REQUEST
 
     async def test_reads_of_a_key_are_charged_to_its_reads(self) -> None:
         """What a key extracts takes nothing of its research runs."""
@@ -478,7 +478,7 @@ class TestPagesOfARequest:
         ) as client:
             client.headers["X-API-Key"] = KEY
             answer = await client.post("/tavily/extract", json={"urls": URLS})
-            assert len(answer.json()["results"]) == FETCHES_OF_A_REQUEST
+            assert len(answer.json()["results"]) == FETCHES_PER_REQUEST
             assert '"reads";r=2;' in (await client.get(SEARCH)).headers["ratelimit"]
 
     async def test_background_pages_are_charged_to_their_key(self) -> None:

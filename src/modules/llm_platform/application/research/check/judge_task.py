@@ -39,7 +39,7 @@ class JudgeTask:
 
     - `until` is the deadline, in event loop time.
     - `question` and `language` belong to the answer. The judge also gets the titles of the `sources`.
-    - `doubted_only` is True if the judge gets no citations that the word comparison supports.
+    - `skips_supported` is True if the judge gets no citations that the word comparison supports.
     - `max_wait_share` limits how long the reader waits for verdicts after the text is complete, as a share of the time that
       the answer took; None waits until the deadline.
     - `late_claims` has the questions and claims of calls that were too late. Later answers do not ask about them.
@@ -50,7 +50,7 @@ class JudgeTask:
     question: str
     language: str
     sources: Sequence[Source]
-    doubted_only: bool = False
+    skips_supported: bool = False
     max_wait_share: float | None = None
     late_claims: MutableMapping[tuple[str, CitedClaim], bool] = field(default_factory=dict)
 
@@ -64,7 +64,7 @@ class JudgeTask:
 
     def select_claim(self, claim: str, citation: Citation) -> CitedClaim | None:
         """Return the claim to ask the judge about; None if a judgment would add nothing."""
-        if (self.doubted_only and citation.verdict == "supported") or not can_be_judged(citation, claim):
+        if (self.skips_supported and citation.verdict == "supported") or not can_be_judged(citation, claim):
             return None
         titles = (source.title for source in self.sources if source.index == citation.source_index)
         return CitedClaim(claim=claim, quote=citation.quote, title=next(titles, ""))

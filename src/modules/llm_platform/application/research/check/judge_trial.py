@@ -13,7 +13,7 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation, CitedClaim,
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 
-PAIRS_IN_A_CALL: Final = 20  # about as many citations as a long answer has
+PAIRS_PER_CALL: Final = 20  # about as many citations as a long answer has
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ async def try_judge(judge: ICitationJudge, pairs: Sequence[LabelledPair]) -> Jud
     by_words: list[Verdict] = []
     by_judge: list[Verdict] = []
     missing = 0
-    for start in range(0, len(pairs), PAIRS_IN_A_CALL):
-        checked = [_check_pair(pair) for pair in pairs[start : start + PAIRS_IN_A_CALL]]
+    for start in range(0, len(pairs), PAIRS_PER_CALL):
+        checked = [_check_pair(pair) for pair in pairs[start : start + PAIRS_PER_CALL]]
         asked = [n for n, (citation, claim) in enumerate(checked) if can_be_judged(citation, claim.claim)]
         judged = await judge.judge("", [checked[n][1] for n in asked])
         verdicts = dict(zip(asked, judged.verdicts, strict=False))

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.ports.support_model import ClaimToRead, ISupportModel
 from shared.exceptions import AppException
 
-PAIRS_AT_ONCE = 8  # small batches, so that the first verdicts come early
+PAIR_BATCH_SIZE = 8  # small batches, so that the first verdicts come early
 MAX_PAIRS = 400  # for one answer, 7 to 10 seconds of one core
 LATE = (
     "timeout: the support model did not read all sentences; "
@@ -113,7 +113,7 @@ class SupportReader:
             if self._budget.left <= 0:
                 self._stop(TOO_MANY)
                 return
-            claims = self._checker.undecided.list_first(min(PAIRS_AT_ONCE, self._budget.left))
+            claims = self._checker.undecided.list_first(min(PAIR_BATCH_SIZE, self._budget.left))
             self._budget.spend(claims)
             try:
                 scores = await score_claims(self._model, claims)

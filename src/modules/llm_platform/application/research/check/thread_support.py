@@ -5,7 +5,12 @@ import concurrent.futures
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from modules.llm_platform.application.research.check.support_reader import LATE, PAIRS_AT_ONCE, PairBudget, score_claims
+from modules.llm_platform.application.research.check.support_reader import (
+    LATE,
+    PAIR_BATCH_SIZE,
+    PairBudget,
+    score_claims,
+)
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.undecided_claims import UndecidedClaim
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
@@ -28,7 +33,7 @@ ReadSupport = Callable[[Sequence[UndecidedClaim]], Sequence[Sequence[float]]]
 def settle_undecided(checker: CitationChecker, read_support: ReadSupport | None) -> bool:
     """Let the support model decide what the word comparison leaves undecided. Return whether a verdict may have changed."""
     has_read = False
-    while read_support is not None and (claims := checker.undecided.list_first(PAIRS_AT_ONCE)):
+    while read_support is not None and (claims := checker.undecided.list_first(PAIR_BATCH_SIZE)):
         scores = read_support(claims)
         for claim, log_odds in zip(claims, scores, strict=False):
             checker.record_log_odds(claim, log_odds)

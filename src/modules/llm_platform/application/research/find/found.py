@@ -1,4 +1,4 @@
-"""The result of the find stage (`Found`), which the write stage gets together with its writers and judge (`Writers`)."""
+"""The result of the find stage (`FoundSources`), which the write stage gets together with its writers and judge (`Writers`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ NO_SCORES: Mapping[str, float | None] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundSources:
     """The sources of an answer.
 
     - `question` is the question to answer, and `questions` the searches of a quick run or the sections of a report.
@@ -68,7 +68,7 @@ class Writers:
     support_model: ISupportModel | None = None
 
 
-async def announce_sources(run: Run, found: Found, scores: Mapping[str, float | None] = NO_SCORES) -> None:
+async def announce_sources(run: Run, found: FoundSources, scores: Mapping[str, float | None] = NO_SCORES) -> None:
     """Emit the sources with their numbers, best first, and store the texts that quotes point into.
 
     `scores` maps the addresses of a report's sources to their scores.

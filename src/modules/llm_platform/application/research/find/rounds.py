@@ -31,7 +31,7 @@ from modules.llm_platform.domain.urls.canonical_url import admits_host, canonica
 # Part of the keys of stored reports: raise it when the rules of the queries or of the quotes change.
 ROUNDS_VERSION = "4"
 MAX_ROWS = 6  # questions of one ledger
-KEPT_OF_FIRST_ROUND = 2  # this many of its best results stay, whatever later rounds find
+FIRST_ROUND_RESULTS_KEPT = 2  # this many of its best results stay, whatever later rounds find
 TIME_FACTOR = 1.5  # a round starts only if the time left is this many times the duration of the last one
 SPARE_QUERIES = 4  # extra candidates, because some queries may not be searched for
 QUESTION_ENDS = " .?？؟。"  # removed from listed questions: the sentence around the list has its own end
@@ -177,7 +177,7 @@ class FurtherRounds:
         reasons: tuple[tuple[bool, StopReason], ...] = (
             (self._run.early_finish.is_due, "asked"),
             (not self.ledger.open_questions, "answered"),
-            (self._run.given is not None and self._run.given.are_all, "rounds"),
+            (self._run.given is not None and self._run.given.replaces_search, "rounds"),
             (is_refused, "refused"),
             (self._number not in self._rounds_of.values(), "nothing_new"),
             (self._number > 0 and not _has_gained(self._rows_before, self._rows), "no_gain"),
@@ -247,7 +247,9 @@ class FurtherRounds:
         paragraphs: list[str] = []
         for row in self.ledger.rows:
             notes = [
-                (quote, messages.voices_note(quote.published, quote.voices)) for quote in row.quotes if quote.voices
+                (quote, messages.format_disputed_quote_note(quote.published, quote.voices))
+                for quote in row.quotes
+                if quote.voices
             ]
             if not all(note in text for _, note in notes):
                 lines = [f"- {one_line(quote.text)} ({one_line(quote.title)}) {note}" for quote, note in notes]
@@ -264,7 +266,7 @@ class FurtherRounds:
         """Return why the search ended; empty if it has not ended, or if the first search answered everything."""
         ledger = self.ledger
         is_shown = self._number or ledger.open_questions or ledger.stopped == "asked"
-        return get_messages(language).stopped(ledger.stopped) if ledger.stopped and is_shown else ""
+        return get_messages(language).get_stop_message(ledger.stopped) if ledger.stopped and is_shown else ""
 
     def select_best(self, items: Sequence[WebSearchResultItem], limit: int) -> list[WebSearchResultItem]:
         """Return at most `limit` results: the best of the first search, then the quoted ones, then the others in their order."""
@@ -272,7 +274,7 @@ class FurtherRounds:
             return list(items[:limit])
         first = [address for address, number in self._rounds_of.items() if not number]
         quoted = map(canonical_url, self.list_quoted_addresses())
-        ranked = list(dict.fromkeys((*first[:KEPT_OF_FIRST_ROUND], *quoted)))
+        ranked = list(dict.fromkeys((*first[:FIRST_ROUND_RESULTS_KEPT], *quoted)))
 
         def order(item: WebSearchResultItem) -> int:
             address = canonical_url(item.url)

@@ -108,7 +108,7 @@ async def run_searches(
     search = partial(_search_and_replace, run, questions, provider, count, reads)
     if run.given is not None:
         given = make_results_of_pages(reads.list_given())
-        if run.given.are_all:
+        if run.given.replaces_search:
             return given
         return given + await (_report_failure(search(), len(questions)) if given.answers else search())
     follow_up = run.follow_up

@@ -11,7 +11,7 @@ from modules.llm_platform.application.research.find.round_queries import (
     ask_model,
 )
 from modules.llm_platform.application.research.find.rounds import (
-    KEPT_OF_FIRST_ROUND,
+    FIRST_ROUND_RESULTS_KEPT,
     MAX_ROWS,
     FurtherRounds,
     select_ledger_questions,
@@ -121,10 +121,10 @@ class OpenQuestionSearch:
 def _put_quoted_first(rounds: FurtherRounds, pages: Sequence[ReadPage]) -> list[ReadPage]:
     """Return the pages with quotes in the order of the quotes, then the others.
 
-    Among the others, the best pages of the first round (KEPT_OF_FIRST_ROUND) come first.
+    Among the others, the best pages of the first round (FIRST_ROUND_RESULTS_KEPT) come first.
     """
     quoted = [canonical_url(url) for url in rounds.list_quoted_addresses()]
-    best = pages[:KEPT_OF_FIRST_ROUND]
+    best = pages[:FIRST_ROUND_RESULTS_KEPT]
 
     def order(page: ReadPage) -> tuple[int, int]:
         address = canonical_url(page.request.url)

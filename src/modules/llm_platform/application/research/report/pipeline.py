@@ -9,7 +9,7 @@ from functools import partial
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.check.judge import CachedCitationJudge
 from modules.llm_platform.application.research.check.judge_task import JudgeTask
-from modules.llm_platform.application.research.find.found import Found, Writers, announce_sources
+from modules.llm_platform.application.research.find.found import FoundSources, Writers, announce_sources
 from modules.llm_platform.application.research.find.read_pages import ReadCounts
 from modules.llm_platform.application.research.find.rounds import FurtherRounds, get_round_limits
 from modules.llm_platform.application.research.find.search import SearchResults
@@ -70,7 +70,7 @@ class FinishedReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportFound(Found):
+class FoundReportSources(FoundSources):
     """The sources of a report.
 
     - `pages` are the pages that were read, and `numbered` the sources with what was cut off.
@@ -96,7 +96,7 @@ async def make_report(run: ReportRun) -> FinishedReport:
     return _finish(run, found, answer, summaries)
 
 
-async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
+async def _find(run: ReportRun, reader: ReadScheduler) -> FoundReportSources:
     """Search for the sub-questions, read the best pages, then search, in rounds, for what the pages leave open."""
     given = [PageRequest(url=url, title=url, question=run.request.query) for url in dict.fromkeys(run.request.urls)]
     for page_request in given:
@@ -126,7 +126,9 @@ def _make_rounds(run: ReportRun) -> FurtherRounds:
     )
 
 
-def _make_found(run: ReportRun, reader: ReadScheduler, rounds: FurtherRounds, collected: Collected) -> ReportFound:
+def _make_found(
+    run: ReportRun, reader: ReadScheduler, rounds: FurtherRounds, collected: Collected
+) -> FoundReportSources:
     """Number the sources: the pages or, if no page could be read, the texts of the search results.
 
     Raises the error of the last unreadable page if the request only names addresses and none of them could be read.
@@ -135,7 +137,7 @@ def _make_found(run: ReportRun, reader: ReadScheduler, rounds: FurtherRounds, co
     numbered = make_sources_from_pages(pages, best) if pages else make_sources_from_results(best, run.options.pages)
     if not numbered.sources and not explored.answers:
         raise reader.failure
-    return ReportFound(
+    return FoundReportSources(
         question=run.request.query,
         sources=numbered.sources,
         questions=explored.questions,
@@ -218,7 +220,7 @@ async def _score_summaries(run: ReportRun, summaries: Sequence[Summary]) -> tupl
     return ranking.scores
 
 
-async def _write_and_check(run: ReportRun, found: ReportFound) -> WrittenAnswer | None:
+async def _write_and_check(run: ReportRun, found: FoundReportSources) -> WrittenAnswer | None:
     """Return the checked report. If nothing was found, emit a text that says so, and return None."""
     if not found.sources:
         run.emit(events.Token(request_id=run.request_id, text=get_messages(run.language).nothing_found))
@@ -227,7 +229,7 @@ async def _write_and_check(run: ReportRun, found: ReportFound) -> WrittenAnswer 
     return await write_and_check(run, found, _choose_writers(run, found))
 
 
-def _choose_writers(run: ReportRun, found: ReportFound) -> Writers:
+def _choose_writers(run: ReportRun, found: FoundReportSources) -> Writers:
     """Return the writer of the report, its fallback, and what verifies the citations."""
     max_tokens = max(MIN_ANSWER_TOKENS, run.budget.limit_answer_tokens("write", run.options.max_tokens))
     questions = list_section_questions(run.request.query, found.questions)
@@ -249,7 +251,7 @@ def _choose_writers(run: ReportRun, found: ReportFound) -> Writers:
 
 
 def _make_text_key(
-    run: ReportRun, found: ReportFound, version: str, question: str, sub_questions: Sequence[str] = ()
+    run: ReportRun, found: FoundReportSources, version: str, question: str, sub_questions: Sequence[str] = ()
 ) -> str:
     """Return the key of a text that answers these questions. It has everything that the prompt of the writer shows."""
     return run.make_stage_key(
@@ -264,7 +266,7 @@ def _make_text_key(
     )
 
 
-def _make_judge_task(run: ReportRun, found: ReportFound) -> JudgeTask | None:
+def _make_judge_task(run: ReportRun, found: FoundReportSources) -> JudgeTask | None:
     """Return the task of a judge that stores its verdicts in the checkpoints; None without a judge."""
     judge = run.tools.judge(run.get_llm("judge")) if run.tools.judge else None
     if judge is None:
@@ -302,7 +304,7 @@ async def _summarize_remaining(run: ReportRun, reader: ReadScheduler, pages: Seq
 
 
 def _finish(
-    run: ReportRun, found: ReportFound, answer: WrittenAnswer | None, summaries: Sequence[Summary]
+    run: ReportRun, found: FoundReportSources, answer: WrittenAnswer | None, summaries: Sequence[Summary]
 ) -> FinishedReport:
     """Return the finished report. Paragraphs below its text say what it lacks."""
     shortfall = _find_shortfall(run, found, answer)
@@ -337,7 +339,9 @@ def _add_message(run: ReportRun, answer: WrittenAnswer, message: str) -> Written
     return replace(answer, text=answer.text + message)
 
 
-def _report_shortfall(run: ReportRun, found: ReportFound, shortfall: Shortfall, summaries: Sequence[Summary]) -> None:
+def _report_shortfall(
+    run: ReportRun, found: FoundReportSources, shortfall: Shortfall, summaries: Sequence[Summary]
+) -> None:
     """Add what the report lacks to the degradations of the run."""
     run.add_degraded(*found.numbered.degraded, *shortfall.list_degraded())
     if cut := sum(summary.cut_tokens > 0 for summary in summaries):
@@ -359,7 +363,7 @@ def _is_text_complete(run: ReportRun, answer: WrittenAnswer | None) -> bool:
     return not (is_by_fallback or run.quoted_sections) and answer.synthesis.finish_reason not in UNFINISHED
 
 
-def _find_shortfall(run: ReportRun, found: ReportFound, answer: WrittenAnswer | None) -> Shortfall:
+def _find_shortfall(run: ReportRun, found: FoundReportSources, answer: WrittenAnswer | None) -> Shortfall:
     """Return what limits and failures left out. Scores by keywords are a shortfall only if a model should give them."""
     stopped = found.ledger.stopped
     return Shortfall(

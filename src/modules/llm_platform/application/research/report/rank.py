@@ -76,7 +76,7 @@ class _Entry:
     queries: tuple[str, ...] = ()
 
 
-class _Asked(NamedTuple):
+class _ScoringContext(NamedTuple):
     """What a text is scored for."""
 
     question: str
@@ -137,13 +137,13 @@ def _rank_by_keywords(
 
 
 def _score_by_keywords(entries: Sequence[_Entry], question: str, sub_question: str) -> tuple[Score, ...]:
-    asked = _Asked(question, sub_question, choose_language(question))
+    asked = _ScoringContext(question, sub_question, choose_language(question))
     return tuple(
         Score(value=_score_text(entry.title, entry.text, entry.queries, asked), by="keywords") for entry in entries
     )
 
 
-def _score_text(title: str, text: str, queries: Sequence[str], asked: _Asked) -> float:
+def _score_text(title: str, text: str, queries: Sequence[str], asked: _ScoringContext) -> float:
     """Score a text by the words of the question. A text that has too few of them may be in another language, so it is also
     scored by the words of the queries that found it.
     """
@@ -258,7 +258,7 @@ class SearchState:
             # An index of documents gives each question the excerpt that fits it, so each is scored with its own.
             values = {
                 sub_question: _score_text(
-                    one.item.title, one.item.text, one.queries, _Asked(question, sub_question, language)
+                    one.item.title, one.item.text, one.queries, _ScoringContext(question, sub_question, language)
                 )
                 for sub_question, one in hits
             }
@@ -272,7 +272,7 @@ class SearchState:
         rest = [address for address in self.candidates if address not in self.scores]
         for address in rest:
             candidate = self.candidates[address]
-            item, asked = candidate.item, _Asked(question, candidate.question, language)
+            item, asked = candidate.item, _ScoringContext(question, candidate.question, language)
             value = _score_text(item.title, item.text, candidate.queries, asked)
             self.scores[address] = Score(value=value, by="keywords")
         return len(rest)

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.retrieval.ranking import TOP_SCORE
 from modules.llm_platform.domain.text.tokens import fold
 
 NO_MATCH, SIMILAR, CONTAINS, PREFIX, EQUAL = range(5)  # levels of a title match, best last
-SIMILAR_FROM = 0.6  # share of the row's words that the title must have
+MIN_SIMILAR_SHARE = 0.6  # share of the row's words that the title must have
 SIMILAR_WORDS = 2  # the least number of shared words, too
 MIN_PREFIX_CHARS = 4  # shortest prefix that may end within a word
 COMPARED_CHARS = 300  # compared part of a title
@@ -104,7 +104,7 @@ def _rate_match(variant: str, title: str) -> int:
         return CONTAINS
     own = set(variant.split())
     shared = len(own.intersection(title.split()))
-    return SIMILAR if shared >= SIMILAR_WORDS and shared >= SIMILAR_FROM * len(own) else NO_MATCH
+    return SIMILAR if shared >= SIMILAR_WORDS and shared >= MIN_SIMILAR_SHARE * len(own) else NO_MATCH
 
 
 def _normalize(title: str) -> str:

@@ -60,7 +60,7 @@ def _is_standalone(sentence: Sentence) -> bool:
 
 
 SUMMARY_VERSION = "1"  # part of store keys: raise it when the prompt changes
-LONG_FROM_WORDS = 500
+MIN_LONG_TEXT_WORDS = 500
 SUMMARY_MAX_TOKENS = 1024
 MIN_PAGE_TOKENS = 256  # at least this much of the page is sent, however small the context is
 RESERVED_TOKENS = 64  # room for the provider's chat format and for inexact counting
@@ -107,12 +107,14 @@ async def summarize(
 
 
 def is_long(text: str) -> bool:
-    """Return whether the text has at least LONG_FROM_WORDS words. In scripts without spaces two characters count as a word."""
-    head = text[: MAX_WORD_CHARS * LONG_FROM_WORDS]
-    if len(head) < CHARS_PER_WORD * LONG_FROM_WORDS:
+    """Return whether the text has at least MIN_LONG_TEXT_WORDS words. In scripts without spaces, a word is two characters."""
+    head = text[: MAX_WORD_CHARS * MIN_LONG_TEXT_WORDS]
+    if len(head) < CHARS_PER_WORD * MIN_LONG_TEXT_WORDS:
         return False
     spaced = len(head.split())
-    return spaced >= LONG_FROM_WORDS or spaced + len(_UNSPACED.findall(head)) // CHARS_PER_WORD >= LONG_FROM_WORDS
+    return (
+        spaced >= MIN_LONG_TEXT_WORDS or spaced + len(_UNSPACED.findall(head)) // CHARS_PER_WORD >= MIN_LONG_TEXT_WORDS
+    )
 
 
 def _make_request(page: Page, question: str, language: str, context_tokens: int) -> tuple[LLMRequest, int]:

@@ -10,7 +10,7 @@ from typing import Self
 from cachetools import LRUCache
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.application.research.find.found import Found, Writers
+from modules.llm_platform.application.research.find.found import FoundSources, Writers
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.write.draft_comparison import DraftComparison
 from modules.llm_platform.domain.citations.checker import CheckedAnswer
@@ -55,7 +55,7 @@ class Draft:
     is released.
     """
 
-    def __init__(self, run: Run, found: Found, writers: Writers) -> None:
+    def __init__(self, run: Run, found: FoundSources, writers: Writers) -> None:
         self.run, self.found, self.writers = run, found, writers
         self.comparison = DraftComparison(run, found, writers)
         self.lacks_markers = True

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 
 from modules.llm_platform.application.research.check.early_judging import EarlyJudging
 from modules.llm_platform.application.research.check.support_reader import SupportReader
-from modules.llm_platform.application.research.find.found import Found, Writers
+from modules.llm_platform.application.research.find.found import FoundSources, Writers
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence
@@ -29,7 +29,7 @@ class DraftComparison:
     the support model that still run.
     """
 
-    def __init__(self, run: Run, found: Found, writers: Writers) -> None:
+    def __init__(self, run: Run, found: FoundSources, writers: Writers) -> None:
         self.sources = found.sources
         self.checker = CitationChecker(self.sources, run.language)
         self.early = _make_early_judging(writers)

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.extractive.described_rows import drop_rows_that
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.named_rows import (
     NamedRows,
-    add_rows_alike,
+    add_rows_with_same_name,
     find_named_rows,
     group_named_rows,
 )
@@ -120,7 +120,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         result, degraded = RerankedSelection(selection, []), NO_FAILURE
         if self._encoder is not None:
             result, degraded = await choose_with_models(selection, named, self._encoder, self._model, self._reading_s)
-        alike = add_rows_alike(result.selection.chosen, named)
+        alike = add_rows_with_same_name(result.selection.chosen, named)
         chosen = drop_rows_that_cannot_answer(selection.question, alike)
         may_answer = result.may_answer or len(chosen) < len(alike)
         return replace(result, selection=replace(result.selection, chosen=chosen), may_answer=may_answer), degraded

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.check.judge_task import NOTHING_KNOWN, JudgedCitations, judge_citations
-from modules.llm_platform.application.research.find.found import Found, Writers
+from modules.llm_platform.application.research.find.found import FoundSources, Writers
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.domain.citations.checker import CheckedAnswer
@@ -87,7 +87,7 @@ class WrittenAnswer:
     degraded: tuple[Degraded, ...]
 
 
-async def write_and_check(run: Run, found: Found, writers: Writers) -> WrittenAnswer:
+async def write_and_check(run: Run, found: FoundSources, writers: Writers) -> WrittenAnswer:
     """Write the answer from what the run found, and check its citations."""
     async with Draft(run, found, writers) as draft:
         return await check(draft, await write(draft))

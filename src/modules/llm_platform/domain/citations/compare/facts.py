@@ -7,7 +7,6 @@ from modules.llm_platform.domain.citations.compare.bindings import is_act_of_ano
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.contrasts import find_contrast
 from modules.llm_platform.domain.citations.compare.denials import find_denial
-from modules.llm_platform.domain.citations.compare.exchanged_words import find_exchange, may_exchange
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
 from modules.llm_platform.domain.citations.compare.name_mismatches import begins_with_other_word, find_name_mismatch
 from modules.llm_platform.domain.citations.compare.number_mismatches import (
@@ -16,6 +15,7 @@ from modules.llm_platform.domain.citations.compare.number_mismatches import (
     find_number_mismatch,
     find_replaced_date,
 )
+from modules.llm_platform.domain.citations.compare.swapped_parts import find_swap, may_swap
 
 
 def find_mismatch(compared: Comparison) -> Mismatch | None:
@@ -30,7 +30,7 @@ def find_mismatch(compared: Comparison) -> Mismatch | None:
         or find_denial(compared)
         or find_contrast(compared)
         or find_replaced_date(compared)
-        or find_exchange(compared)
+        or find_swap(compared)
     )
 
 
@@ -39,7 +39,7 @@ def is_partial_at_best(compared: Comparison) -> bool:
 
     The source lacks one of its numbers, or says or may say the same about another subject.
     """
-    if count_missing_numbers(compared) or may_exchange(compared) or begins_with_other_word(compared):
+    if count_missing_numbers(compared) or may_swap(compared) or begins_with_other_word(compared):
         return True
     best = compared.list_sentences_like_best()
     return all(is_act_of_another(compared.claim, compared.read_facts(sentence)) for sentence in best)

@@ -13,8 +13,8 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.forms.citation_tokens import TOKEN, TokenReader
 from modules.llm_platform.domain.citations.forms.cited_text import CitedSource, CitedText, CitedTextWriter
+from modules.llm_platform.domain.citations.forms.exported_answer import find_export_lines
 from modules.llm_platform.domain.citations.forms.numbered_sources import NumberedSources
-from modules.llm_platform.domain.citations.forms.own_export import find_export_lines
 from modules.llm_platform.domain.citations.forms.source_lists import TextLine, find_source_lists, read_text_lines
 from modules.llm_platform.domain.markdown.markers import mask_code_spans
 

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 DAY_S: Final = 86_400
 BATCH: Final = 128  # outcomes of one statement
-CLEANED_AT_ONCE: Final = 500  # rows of one transaction, so that other workers wait for milliseconds
+CLEANUP_BATCH_SIZE: Final = 500  # rows of one transaction, so that other workers wait for milliseconds
 CLOSED: Final = "the outcome store is closed"
 _KEEP_ATTEMPTS: Final = 3  # an outcome may expire between the insertion that finds it and the query that reads it
 # %b: binary. Rows in the order of their keys, so that two workers with the same requests do not deadlock.
@@ -38,7 +38,7 @@ SELECT * FROM unnest(%b::bytea[], %b::text[], %b::bytea[], %b::bytea[], %b::text
 ON CONFLICT DO NOTHING RETURNING digest
 """
 _SELECT: Final = "SELECT digest, kind, body, request_sha256 FROM llm_platform.outcome WHERE digest = ANY(%b)"
-SCANNED_AT_ONCE: Final = 100  # rows; most outcomes have some kilobytes
+SCAN_BATCH_SIZE: Final = 100  # rows; most outcomes have some kilobytes
 _SCAN: Final = """
 SELECT digest, stored_at, extract(epoch FROM stored_at), stage, request_id, kind, body, request_sha256, tenant
 FROM llm_platform.outcome
@@ -177,7 +177,7 @@ class PostgresOutcomeStore(IOutcomeStore):
                 call.answer.set_result(result)
 
     async def _remove_expired(self, connection: Connection) -> int:
-        return int((await connection.execute(_CLEAN, (self._ttl_s, CLEANED_AT_ONCE))).rowcount)
+        return int((await connection.execute(_CLEAN, (self._ttl_s, CLEANUP_BATCH_SIZE))).rowcount)
 
 
 def _fail(calls: Sequence[_Call], error: OutcomeStoreError) -> None:
@@ -219,7 +219,7 @@ async def _fetch_page(connection: Connection, wanted: OutcomeFilter, last: tuple
         "key": _digest(wanted.stage or "search", wanted.request_id or "", wanted.tenant or "") if has_key else None,
         "stored_at": last[0],
         "digest": last[1],
-        "limit": SCANNED_AT_ONCE,
+        "limit": SCAN_BATCH_SIZE,
     }
     return await (await connection.execute(_SCAN, fields)).fetchall()
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 
 FORMAT: Final = 1  # stored in the file's user_version
-CLEANED_AT_ONCE: Final = 500  # rows removed by one transaction, so that other workers wait for milliseconds
+CLEANUP_BATCH_SIZE: Final = 500  # rows removed by one transaction, so that other workers wait for milliseconds
 _TENANT_PREFIX: Final = b"\xff"  # the first byte of a key with a tenant; UTF-8 never has it
 LAST_ROWID: Final = 2**63 - 1
 _LENGTH_BYTES: Final = 4  # bytes of a key that hold the length of the tenant
@@ -59,7 +59,7 @@ _INSERT: Final = "INSERT INTO outcome (stage, request_id, kind, body, request_sh
 _ROW: Final = f"({', '.join('?' * _COLUMNS)})"
 _GET_MANY: Final = {length: f"{_GET}({', '.join('?' * length)})" for length in LENGTHS}
 _INSERT_MANY: Final = {length: f"{_INSERT}{', '.join([_ROW] * length)} ON CONFLICT DO NOTHING" for length in LENGTHS}
-SCANNED_AT_ONCE: Final = 100  # rows read at once; an outcome has some kilobytes
+SCAN_BATCH_SIZE: Final = 100  # rows read at once; an outcome has some kilobytes
 # The parameters are fields of OutcomeFilter. A key contains both the request id and the tenant, so a filter that names only
 # one of them is applied by `SqliteOutcomeStore.scan`.
 _SCAN: Final = """
@@ -121,19 +121,19 @@ class OutcomeTable:
         return [outcome for outcome in found if outcome is not None]
 
     def clean(self, before: float, now: float) -> int:
-        """Remove up to CLEANED_AT_ONCE outcomes from `before` this time. Return the number removed.
+        """Remove up to CLEANUP_BATCH_SIZE outcomes from `before` this time. Return the number removed.
 
         Both times are in seconds since 1970. An outcome from after `now` was stored while the clock was ahead, and stays.
         """
         connection = self._get_connection()
         with transaction(connection):
-            oldest = connection.execute(_OLDEST, (now, CLEANED_AT_ONCE)).fetchall()
+            oldest = connection.execute(_OLDEST, (now, CLEANUP_BATCH_SIZE)).fetchall()
             old = [(number,) for number, kept_at in oldest if kept_at < before]
             connection.executemany("DELETE FROM outcome WHERE rowid = ?", old)
         return len(old)
 
     def page(self, wanted: OutcomeFilter, below: int) -> list[tuple[int, StoredOutcome]]:
-        """Return up to SCANNED_AT_ONCE outcomes below this rowid, with their rowids, the newest first.
+        """Return up to SCAN_BATCH_SIZE outcomes below this rowid, with their rowids, the newest first.
 
         If `wanted` has a request id without a tenant, or the reverse, the caller has to compare it.
         """
@@ -143,7 +143,7 @@ class OutcomeTable:
         now = self._clock()
         since = 0 if wanted.max_age_s is None else now - wanted.max_age_s
         optional = (value for field in (wanted.stage, wanted.kind, key) for value in (field, field))
-        rows = self._get_connection().execute(_SCAN, (below, *optional, now - wanted.min_age_s, since, SCANNED_AT_ONCE))
+        rows = self._get_connection().execute(_SCAN, (below, *optional, now - wanted.min_age_s, since, SCAN_BATCH_SIZE))
         return [
             (number, StoredOutcome(Outcome(stage, request_id, kind, body, sha256, tenant), kept_at))
             for number, kept_at, stage, found, kind, body, sha256 in rows

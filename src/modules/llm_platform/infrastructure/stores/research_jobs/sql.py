@@ -30,7 +30,7 @@ from modules.llm_platform.infrastructure.stores.research_jobs.answer_columns imp
 CLOCK_STEP_S: Final = 5.0  # a clock may be set back by this much, and leases still count
 UNREADABLE: Final = "(This question cannot be read.)"  # a newer program stored it, or the file is damaged
 LONGEST_DELAY_S: Final = 2.0 * DAY_S  # more than the longest wait for a retry of a webhook, 29 hours
-CLEANED_AT_ONCE: Final = 100  # research runs removed by one transaction
+CLEANUP_BATCH_SIZE: Final = 100  # research runs removed by one transaction
 _OPEN: Final = "status IN ('queued', 'running')"
 # A lease that ends later than it can was taken while the clock was wrong: it does not count.
 _IS_LEASED: Final = f"lease_until > :now AND lease_until <= :now + :lease_s + {CLOCK_STEP_S}"
@@ -442,11 +442,11 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
 
     @operation(empty=0)
     def _clean_some(self) -> Operation[int]:
-        """Remove up to CLEANED_AT_ONCE expired research runs, and return the number removed."""
+        """Remove up to CLEANUP_BATCH_SIZE expired research runs, and return the number removed."""
         removed = yield from _remove(
             "WHERE number IN (SELECT number FROM llm_platform.research_job WHERE finished_at < :now - :ttl_s "
             "ORDER BY number LIMIT :limit {skip})",
-            {"ttl_s": self._ttl_s, "limit": CLEANED_AT_ONCE},
+            {"ttl_s": self._ttl_s, "limit": CLEANUP_BATCH_SIZE},
         )
         return len(removed)
 

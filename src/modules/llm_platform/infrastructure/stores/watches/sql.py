@@ -153,8 +153,10 @@ class SqlWatchStore(IWatchStore, SqlStore):
         return rows[0] if rows else None
 
     @operation()
-    def wait(self, watch: dtos.ClaimedWatch, in_s: float, *, is_asked: bool = True) -> Operation[None]:
-        yield from _give_up_lease(watch, "asked = :is_asked, next_at = :now + :in_s", is_asked=is_asked, in_s=in_s)
+    def wait(self, watch: dtos.ClaimedWatch, delay_s: float, *, is_asked: bool = True) -> Operation[None]:
+        yield from _give_up_lease(
+            watch, "asked = :is_asked, next_at = :now + :delay_s", is_asked=is_asked, delay_s=delay_s
+        )
 
     @operation(empty=None)
     def get_reading(self, watch: dtos.ClaimedWatch) -> Operation[dtos.WatchReading | None]:
@@ -176,13 +178,13 @@ class SqlWatchStore(IWatchStore, SqlStore):
         last = yield from _give_up_lease(
             watch,
             "asked = false, last_run = :run, last_change = last_change + :found, refusals = :refusals, "
-            "paused_because = :paused_because, problem = :problem, next_at = :now + :in_s",
+            "paused_because = :paused_because, problem = :problem, next_at = :now + :delay_s",
             run=run.number,
             found=len(changes),
             refusals=following.refusals,
             paused_because=following.paused_because,
             problem=run.problem,
-            in_s=following.in_s,
+            delay_s=following.delay_s,
         )
         key = {"watch": watch.number, "run": run.number}
         yield Statement(

@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 DEFAULT_LIMIT: Final = 20
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 MAX_AGE_S: Final = 100 * 366 * 86_400.0  # PostgreSQL has no times before 4713 BC, and no outcome is that old.
-REMOVED_AT_ONCE: Final = 100
+REMOVAL_BATCH_SIZE: Final = 100
 SHOWN: Final = 20  # A dry run lists so many outcomes.
 OK: Final = "ok"  # A result has this instead of an error code.
 INVALID: Final = "invalid_payload"  # The error code of requests that would fail again and are not stored.
@@ -355,7 +355,7 @@ async def forget_outcomes(
         async for entry in entries:
             found.note(entry, chosen)
             batch.append(entry)
-            if len(batch) == REMOVED_AT_ONCE:
+            if len(batch) == REMOVAL_BATCH_SIZE:
                 found.removed += await _remove(outcomes, failed, batch) if removes else 0
                 batch = []
     found.removed += await _remove(outcomes, failed, batch) if removes else 0

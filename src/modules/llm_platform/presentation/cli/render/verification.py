@@ -19,7 +19,7 @@ from modules.llm_platform.presentation.verification_text import (
     describe_source_problem,
     describe_verdict,
     find_decisive,
-    find_doubted,
+    find_sentences_to_review,
     shorten,
 )
 from shared.logging import printable
@@ -37,7 +37,7 @@ def render_verification_lines(text: str, verified: VerifiedText, name: str) -> I
     """Yield the counts, the sentences to look at with their reason, and the sources that were not read."""
     yield Line(describe_counts(verified), "bold")
     lines = _find_line_starts(text)
-    for sentence in find_doubted(verified):
+    for sentence in find_sentences_to_review(verified):
         mark, style = terminal.MARKS[decide_shown_verdict(sentence)]
         yield Line()
         yield Line(f"{mark} line {_find_line(lines, sentence)}: {shorten(text[sentence.start : sentence.end])}", style)
@@ -82,7 +82,7 @@ def render_changes(text: str, verified: VerifiedAgain, heading: str) -> Iterator
 def render_github_annotations(text: str, verified: VerifiedText, name: str) -> Iterator[Line]:
     """Yield a workflow command for each sentence to look at (docs.github.com, "Workflow commands")."""
     lines = _find_line_starts(text)
-    for sentence in find_doubted(verified):
+    for sentence in find_sentences_to_review(verified):
         first = _find_line(lines, sentence)
         last = bisect_right(lines, max(sentence.start, sentence.end - 1))
         file = _escape(name).replace(":", "%3A").replace(",", "%2C")
@@ -96,7 +96,7 @@ def render_verification_markdown(text: str, verified: VerifiedText, name: str) -
     blocks = [f"# {HEADING}{f' of {escape_line(name)}' if name else ''}", escape_line(describe_counts(verified))]
     items = []
     lines = _find_line_starts(text)
-    for sentence in find_doubted(verified):
+    for sentence in find_sentences_to_review(verified):
         mark, _ = terminal.MARKS[decide_shown_verdict(sentence)]
         item = (
             f"- {mark} line {_find_line(lines, sentence)}: {escape_line(shorten(text[sentence.start : sentence.end]))}\n"

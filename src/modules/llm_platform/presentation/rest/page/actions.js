@@ -15,11 +15,11 @@ const REWRITES = [ // the wish is for a language model, in its language
 /** The same question, asked again with other fields: it follows what the first one followed, and not its answer. */
 export const askAgain = (view, changes) => view.thread.ask({ ...view.request, ...changes }, view.storedId);
 
-const OF_A_REPORT = new Set(["plan", "urls", "max_llm_calls", "max_cost_usd", "max_seconds", "fresh"]);
+const FIELDS_FOR_REPORTS = new Set(["plan", "urls", "max_llm_calls", "max_cost_usd", "max_seconds", "fresh"]);
 
 /** The same question at another depth or by another model; of a report, its plan is shown first. */
 function otherMenu(view, response) {
-  const asked = Object.fromEntries(Object.entries(view.request).filter(([name]) => !OF_A_REPORT.has(name)));
+  const asked = Object.fromEntries(Object.entries(view.request).filter(([name]) => !FIELDS_FOR_REPORTS.has(name)));
   const ask = (changes) => view.thread.ask({ ...asked, ...changes }, view.storedId);
   const items = el("div", {});
   const made = menu(t("Ask again"), items);

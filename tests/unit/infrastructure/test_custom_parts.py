@@ -12,8 +12,8 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import LLMException, PageError
-from modules.llm_platform.infrastructure.models.own_model import OPTIONAL, OwnModel
-from modules.llm_platform.infrastructure.pages.own_page_reader import OwnPageReader
+from modules.llm_platform.infrastructure.models.custom_model import OPTIONAL, CustomModel
+from modules.llm_platform.infrastructure.pages.custom_page_reader import CustomPageReader
 from modules.llm_platform.testing import FakeLLM, FakePageReader
 
 
@@ -36,12 +36,12 @@ class AbleReader(FakePageReader):
 @for_each(
     ("part", "names"),
     [
-        (lambda: OwnModel(AbleModel()), ("context_tokens", "begin_loading", "ping")),
-        (lambda: OwnPageReader(AbleReader({})), ("ping",)),
+        (lambda: CustomModel(AbleModel()), ("context_tokens", "begin_loading", "ping")),
+        (lambda: CustomPageReader(AbleReader({})), ("ping",)),
     ],
 )
 async def test_abilities_are_found_as_isinstance_looks_for_them(
-    part: Callable[[], OwnModel | OwnPageReader], names: tuple[str, ...]
+    part: Callable[[], CustomModel | CustomPageReader], names: tuple[str, ...]
 ) -> None:
     """Since Python 3.12 a protocol that is checked at run time ignores `__getattr__`."""
     guarded = part()
@@ -52,7 +52,7 @@ async def test_abilities_are_found_as_isinstance_looks_for_them(
 @for_each("name", OPTIONAL)
 def test_no_ability_is_made_up(name: str) -> None:
     """A model without a health check is not asked for one."""
-    assert not hasattr(OwnModel(FakeLLM()), name) or hasattr(FakeLLM, name)
+    assert not hasattr(CustomModel(FakeLLM()), name) or hasattr(FakeLLM, name)
 
 
 class CancelledModel(FakeLLM):
@@ -72,19 +72,19 @@ class CancelledReader(FakePageReader):
 async def test_a_cancelled_error_of_a_part_is_an_error() -> None:
     """A CancelledError raised by the part itself becomes an error of its port, and the run continues without the part."""
     request = LLMRequest(messages=(ChatMessage(role="user", content="What is it?"),))
-    model = OwnModel(CancelledModel())
+    model = CustomModel(CancelledModel())
     with pytest.raises(LLMException):
         await model.generate(request)
     with pytest.raises(LLMException):
         [part async for part in model.stream(request)]
     with pytest.raises(PageError):
-        await OwnPageReader(CancelledReader({})).read("https://a.example/")
+        await CustomPageReader(CancelledReader({})).read("https://a.example/")
 
 
 async def test_a_cancelled_task_is_cancelled() -> None:
     """The cancellation of a task that calls a part passes through."""
     request = LLMRequest(messages=(ChatMessage(role="user", content="What is it?"),))
-    call = asyncio.create_task(OwnModel(FakeLLM(["Words."], delay_s=60)).generate(request))
+    call = asyncio.create_task(CustomModel(FakeLLM(["Words."], delay_s=60)).generate(request))
     await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Find claims that copy a sentence of the source, but exchange two of its parts.
+"""Find claims that copy a sentence of the source, but swap two of its parts.
 
 "Fillings last five years, crowns two" has all words of "Fillings last two years, crowns five". So does "Crowns last five years,
 fillings two", which says the same. The order of the content words differs:
@@ -6,7 +6,7 @@ fillings two", which says the same. The order of the content words differs:
 | | content words |
 |---|---|
 | the source | fillings last **two** years crowns **five** |
-| two parts exchanged, the words between them in their place | fillings last **five** years crowns **two** |
+| two parts swapped, the words between them in their place | fillings last **five** years crowns **two** |
 | another order, in which words that belong together move together | crowns last five years fillings two |
 """
 
@@ -33,9 +33,9 @@ from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 MAX_WORDS: Final = 80  # longer texts are not compared
 MIN_SHARED_WORDS: Final = 3
 MIN_SHARED_SHARE: Final = 0.6  # of the claim's content words
-MAX_PART_WORDS: Final = 4  # of an exchanged part
+MAX_PART_WORDS: Final = 4  # of a swapped part
 # With the parts changed back, the claim must be this similar to the sentence, from one part to the other. Parts of different
-# lengths must leave all function words in their places: "on Monday by Ann" exchanges nothing in "by Ann on Monday".
+# lengths must leave all function words in their places: "on Monday by Ann" swaps nothing in "by Ann on Monday".
 MIN_SIMILARITY: Final = 0.8
 MIN_SIMILARITY_OF_UNEQUAL: Final = 0.97
 DUTCH: Final = "nl"
@@ -47,8 +47,8 @@ WordIndex = int  # in `TextFacts.folded`
 Part = tuple[WordIndex, WordIndex]  # the first and the last word
 
 
-class ExchangedKeys(NamedTuple):
-    """The stems of the two exchanged parts and of the words between them, in the order of the claim."""
+class SwappedKeys(NamedTuple):
+    """The stems of the two swapped parts and of the words between them, in the order of the claim."""
 
     first: Sequence[str]
     between: Sequence[str]
@@ -56,7 +56,7 @@ class ExchangedKeys(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Swap:
     """Two parts in the order of the claim, and the part of the source that stands in the place of the first one.
 
     `changes_meaning` says that the parts are in different clauses, or that a word such as "instead" is between them.
@@ -162,32 +162,32 @@ class _Words:
         return not load_words("connectives", "agent_prepositions").isdisjoint(self.folded)
 
 
-def find_exchange(compared: Comparison) -> Mismatch | None:
-    """Return an exchange of two parts that changes the meaning; None if there is none.
+def find_swap(compared: Comparison) -> Mismatch | None:
+    """Return a swap of two parts that changes the meaning; None if there is none.
 
     Within a clause, the order often says nothing: "Ann met Ben" and "Ben met Ann". It does around a word such as "instead":
     "38 hours instead of 36", "outdoors but not in the barn".
     """
-    exchange = _locate_exchange(compared)
-    if exchange is None or not exchange.changes_meaning:
+    swap = _locate_swap(compared)
+    if swap is None or not swap.changes_meaning:
         return None
     claim = compared.claim
-    parts = [claim.text[start:end] for start, end in (exchange.first, exchange.second)]
+    parts = [claim.text[start:end] for start, end in (swap.first, swap.second)]
     kind: DifferenceKind = "negation"
     if all(map(_is_figure, parts)):
         kind = "number"
     elif claim.capitals_name and all(part[0].isupper() for part in parts):
         kind = "name"
-    return Mismatch(kind, exchange.first, exchange.found)
+    return Mismatch(kind, swap.first, swap.found)
 
 
-def may_exchange(compared: Comparison) -> bool:
-    """Return whether the claim exchanges two parts, in different clauses or in one."""
-    return _locate_exchange(compared) is not None
+def may_swap(compared: Comparison) -> bool:
+    """Return whether the claim swaps two parts, in different clauses or in one."""
+    return _locate_swap(compared) is not None
 
 
-def _locate_exchange(compared: Comparison) -> Exchange | None:
-    """Return the exchange in the best sentence, or in the passage. Its span `found` is a span of the source.
+def _locate_swap(compared: Comparison) -> Swap | None:
+    """Return the swap in the best sentence, or in the passage. Its span `found` is a span of the source.
 
     There is none if another sentence shares the same words and says what the claim says.
     """
@@ -195,12 +195,12 @@ def _locate_exchange(compared: Comparison) -> Exchange | None:
         return None
     best, *alike = compared.list_sentences_like_best()
     claim = _Words(compared.claim.facts, is_dutch=compared.source.language == DUTCH)
-    if exchange := _compare_with_text(claim, compared.read_facts(best)):
+    if swap := _compare_with_text(claim, compared.read_facts(best)):
         if any(_compare_with_text(claim, compared.read_facts(sentence)) is None for sentence in alike):
             return None
-        return replace(exchange, found=compared.locate(best, exchange.found))
-    if exchange := _compare_with_text(claim, compared.passage_facts):
-        return replace(exchange, found=compared.locate_in_passage(exchange.found))
+        return replace(swap, found=compared.locate(best, swap.found))
+    if swap := _compare_with_text(claim, compared.passage_facts):
+        return replace(swap, found=compared.locate_in_passage(swap.found))
     return None
 
 
@@ -208,8 +208,8 @@ def _is_figure(part: str) -> bool:
     return part[0].isdigit() or fold(part).split()[0] in list_spelling_words()
 
 
-def _compare_with_text(claim: _Words, facts: TextFacts) -> Exchange | None:
-    """Return the exchange in one text. Its span `found` is a span of this text."""
+def _compare_with_text(claim: _Words, facts: TextFacts) -> Swap | None:
+    """Return the swap in one text. Its span `found` is a span of this text."""
     sentence = _Words(facts, is_dutch=claim.is_dutch)
     if claim.is_unreadable or sentence.is_unreadable or claim.names_agent() != sentence.names_agent():
         return None
@@ -218,7 +218,7 @@ def _compare_with_text(claim: _Words, facts: TextFacts) -> Exchange | None:
     shared = [key for key in claim.unique if key in sentence.unique]
     if len(shared) < max(MIN_SHARED_WORDS, MIN_SHARED_SHARE * sum(key is not None for key in claim.keys)):
         return None
-    if (found := _find_exchanged_keys(shared, sentence)) is None:
+    if (found := _find_swapped_keys(shared, sentence)) is None:
         return None
     if _is_list_in_another_order(claim, sentence, found):
         return None
@@ -233,7 +233,7 @@ def _compare_with_text(claim: _Words, facts: TextFacts) -> Exchange | None:
     if _is_figure(claim.text[slice(*first)]) is not _is_figure(claim.text[slice(*second)]):
         return None
     changes_meaning = _are_in_two_clauses(claim, sentence, found) or _are_around_one_way_word(claim, sentence, found)
-    return Exchange(first, second, sentence.get_span(theirs[0]), changes_meaning)
+    return Swap(first, second, sentence.get_span(theirs[0]), changes_meaning)
 
 
 def _find_both(words: _Words, first: Sequence[str], second: Sequence[str]) -> tuple[Part, Part] | None:
@@ -241,8 +241,8 @@ def _find_both(words: _Words, first: Sequence[str], second: Sequence[str]) -> tu
     return None if parts[0] is None or parts[1] is None else (parts[0], parts[1])
 
 
-def _find_exchanged_keys(shared: Sequence[str], sentence: _Words) -> ExchangedKeys | None:
-    """Return the parts in the order of the claim; None if something else than an exchange changes the order.
+def _find_swapped_keys(shared: Sequence[str], sentence: _Words) -> SwappedKeys | None:
+    """Return the parts in the order of the claim; None if something else than a swap changes the order.
 
     `shared` are the keys of both texts in the order of the claim. Parts of several words need other words in their places
     before or after them, because whole sentences can begin with their end.
@@ -251,22 +251,22 @@ def _find_exchanged_keys(shared: Sequence[str], sentence: _Words) -> ExchangedKe
     moved = [at for at, key in enumerate(shared) if place[key] != at]
     run = shared[moved[0] : moved[-1] + 1] if moved else []
     cuts = [at for at, (one, other) in enumerate(pairwise(run), 1) if place[other] != place[one] + 1]
-    if len(cuts) != len(ExchangedKeys._fields) - 1:
+    if len(cuts) != len(SwappedKeys._fields) - 1:
         return None
-    keys = ExchangedKeys(run[: cuts[0]], run[cuts[0] : cuts[1]], run[cuts[1] :])
+    keys = SwappedKeys(run[: cuts[0]], run[cuts[0] : cuts[1]], run[cuts[1] :])
     longest = max(len(keys.first), len(keys.second))
     if longest > (MAX_PART_WORDS if len(run) < len(shared) else 1):
         return None
-    is_exchanged = place[keys.first[0]] > place[keys.between[0]] > place[keys.second[0]]
-    return keys if is_exchanged else None
+    is_swapped = place[keys.first[0]] > place[keys.between[0]] > place[keys.second[0]]
+    return keys if is_swapped else None
 
 
-def _are_in_two_clauses(claim: _Words, sentence: _Words, keys: ExchangedKeys) -> bool:
+def _are_in_two_clauses(claim: _Words, sentence: _Words, keys: SwappedKeys) -> bool:
     """Return whether a mark or a conjunction is between the two parts, in both texts."""
     return claim.are_apart(keys.first, keys.second) and sentence.are_apart(keys.second, keys.first)
 
 
-def _are_around_one_way_word(claim: _Words, sentence: _Words, keys: ExchangedKeys) -> bool:
+def _are_around_one_way_word(claim: _Words, sentence: _Words, keys: SwappedKeys) -> bool:
     """Return whether a word between the two parts says something else if they change places: "instead", "than", "but not".
 
     The claim has no other content word than the sentence: an opposite word, as in "bans" for "allows", may change the meaning
@@ -281,7 +281,7 @@ def _are_around_one_way_word(claim: _Words, sentence: _Words, keys: ExchangedKey
     return word != "" and word == sentence.find_one_way_word(keys.second, keys.first)
 
 
-def _is_list_in_another_order(claim: _Words, sentence: _Words, keys: ExchangedKeys) -> bool:
+def _is_list_in_another_order(claim: _Words, sentence: _Words, keys: SwappedKeys) -> bool:
     """Return whether marks or conjunctions separate the two parts from the words between, in both texts."""
     return _is_list(claim, keys.first, keys.between, keys.second) and _is_list(
         sentence, keys.second, keys.between, keys.first
@@ -297,7 +297,7 @@ def _is_copy_if_changed_back(
 ) -> bool:
     """Return whether the claim is similar to the sentence as soon as its parts are changed back, and less similar before.
 
-    All content words must be the same: "Ben is younger than Ann" exchanges nothing in "Ann is older than Ben".
+    All content words must be the same: "Ben is younger than Ann" swaps nothing in "Ann is older than Ben".
     """
     (start, first_end), (second_start, end) = mine
     indices = [*range(second_start, end + 1), *range(first_end + 1, second_start), *range(start, first_end + 1)]

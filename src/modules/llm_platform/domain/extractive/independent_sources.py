@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.conflicts import says_the_same
+from modules.llm_platform.domain.extractive.conflicts import states_same_fact
 
 NEIGHBOURS: Final = 2  # the neighbourhood of a sentence has this many sentences on each side of it
 SHINGLE_WORDS: Final = 3
@@ -33,7 +33,7 @@ def _count_voices(side: Candidate, other: Candidate, candidates: Sequence[Candid
     enough = SAME_SUBJECT * sum(side.credits.values())
     for candidate in candidates:
         shared = sum(min(credit, candidate.credits.get(number, 0.0)) for number, credit in side.credits.items())
-        if shared >= enough and says_the_same(candidate, side, other):
+        if shared >= enough and states_same_fact(candidate, side, other):
             of_source.setdefault(candidate.source_rank, candidate)
     neighbourhoods: list[frozenset[tuple[str, ...]]] = []
     for candidate in of_source.values():

@@ -26,7 +26,7 @@ WRONG_PART: Final = "stream() yields LLMToken, LLMReset and LLMResponse, and no 
 OPTIONAL: Final = ("context_tokens", "begin_loading", "ping")
 
 
-class OwnModel(ILLMProvider):
+class CustomModel(ILLMProvider):
     """Raises an LLMException instead of any other error, so that a run continues without the model. All else passes through."""
 
     def __init__(self, model: ILLMProvider) -> None:

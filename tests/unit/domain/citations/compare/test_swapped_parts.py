@@ -1,4 +1,4 @@
-"""A claim that copies its source and exchanges two parts says the opposite."""
+"""A claim that copies its source and swaps two parts says the opposite."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHORALE = "Les adultes paient 130 euros par an, les étudiants 65 euros."
         (CHORALE, "Les étudiants paient 130 euros par an, les adultes 65 euros.", "étudiants", "adultes", "fr"),
     ],
 )  # fmt: skip
-def test_an_exchange_is_contradicted_by_the_source(
+def test_an_swap_is_contradicted_by_the_source(
     text: str, sentence: str, claimed: str, found: str, language: str
 ) -> None:
     assert_contradicted(sentence, text, language, claimed=claimed, found=found)
@@ -90,7 +90,7 @@ def test_the_order_within_a_clause_contradicts_nothing(text: str, sentence: str,
         ("Der Kurs in Bonn kostet jetzt 40 statt 60 Euro.", "Der Kurs in Bonn kostet jetzt 60 statt 40 Euro.", "60", "40", "de"),
     ],
 )  # fmt: skip
-def test_an_exchange_around_a_word_that_points_one_way_is_contradicted(
+def test_an_swap_around_a_word_that_points_one_way_is_contradicted(
     text: str, sentence: str, claimed: str, found: str, language: str
 ) -> None:
     """ "Instead", "than" and "but not" say something else if the parts around them change places."""
@@ -132,7 +132,7 @@ def test_parts_that_keep_their_word_contradict_nothing(text: str, sentence: str)
         ("The dog bit the postman in Oak Street.", "The postman bit the dog in Oak Street."),
     ],
 )
-def test_an_exchange_within_a_clause_is_never_supported(text: str, sentence: str) -> None:
+def test_an_swap_within_a_clause_is_never_supported(text: str, sentence: str) -> None:
     assert cite(sentence, text).verdict != "supported"
 
 

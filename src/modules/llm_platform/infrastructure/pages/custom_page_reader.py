@@ -15,7 +15,7 @@ UNEXPECTED_ERROR: Final = "The page reader {name} raised an unexpected error: se
 NO_PAGE: Final = "read() returns a Page, and no {type}"
 
 
-class OwnPageReader(IPageReader):
+class CustomPageReader(IPageReader):
     """Raises a PageError instead of any other error, so that a run continues without the page. All else passes through."""
 
     def __init__(self, reader: IPageReader) -> None:

@@ -106,6 +106,6 @@ def test_a_note_is_recognised_in_every_language(language: str) -> None:
     """A sentence with other words is not a note."""
     messages = get_messages(language)
     for published in (None, "2024-05", "2024-05-01T08:00:00Z"):
-        assert messages.is_voices_note(messages.voices_note(published, 12))
-    assert not messages.is_voices_note(messages.voices_note(None, 12).replace("12", "many"))
-    assert "<b>" not in messages.voices_note("<b>2024-05-01", 1)
+        assert messages.is_disputed_quote_note(messages.format_disputed_quote_note(published, 12))
+    assert not messages.is_disputed_quote_note(messages.format_disputed_quote_note(None, 12).replace("12", "many"))
+    assert "<b>" not in messages.format_disputed_quote_note("<b>2024-05-01", 1)
