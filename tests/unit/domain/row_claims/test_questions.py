@@ -34,6 +34,15 @@ GERMAN = """| Gerät | Gewicht | Miete pro Tag | Angeschafft |
 """
 
 
+PLOTS = """| Plot | Holder | Size m2 | Rent GBP | Shed |
+|---|---|---|---|---|
+| 1 | Agnes Doyle | 120 | 48 | yes |
+| 2 | Bernard Kemp | 95 | 38 | no |
+| 3 | Chidi Okafor | 150 | 60 | yes |
+| 4 | Agnes Marsh | 80 | 32 | no |
+"""
+
+
 def decide(question: str, text: str = CREW, language: str = "en", *, is_whole: bool = True) -> RowsFound | None:
     source = Source(index=2, title="list", url="doc:list.md", text=text, text_kind="document", is_whole=is_whole)
     asked = read_question(question, language)
@@ -178,3 +187,16 @@ def test_the_oldest_of_a_column_of_years_is_the_earliest() -> None:
     found = decide("Which car is the oldest?", CARS)
     assert found is not None
     assert [row[0] for row in found.rows] == ["Ford Fiesta"]
+
+
+@for_each(
+    ("question", "said"),
+    [
+        ("Who pays more rent, Chidi or Bernard?", "first Chidi Okafor: 3, 2"),
+        ("Is Chidi's plot bigger than Bernard's?", "yes: 3, 2"),
+        ("Who pays more rent, Chidi or Agnes?", ""),
+    ],
+)
+def test_a_part_of_a_name_names_its_row_after_a_column_of_numbers(question: str, said: str) -> None:
+    """The second column has the names. Two rows have an Agnes."""
+    assert say(question, PLOTS) == said

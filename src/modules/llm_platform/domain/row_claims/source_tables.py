@@ -58,10 +58,11 @@ class _NameIndex:
 
     - `whole` has the whole names.
     - `begun` has the beginnings of longer names, from two words on.
-    - `single` has single words of names in the first column.
+    - `single` has single words of the names in the column `single_column`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, single_column: int) -> None:
+        self._single_column = single_column
         self.whole: dict[tuple[str, ...], _Cell | None] = {}
         self.begun: dict[tuple[str, ...], _Cell | None] = {}
         self.single: dict[tuple[str, ...], _Cell | None] = {}
@@ -70,7 +71,7 @@ class _NameIndex:
         _add(self.whole, words, cell)
         for end in range(MIN_NAME_WORDS, len(words)):
             _add(self.begun, words[:end], cell)
-        for word in set(words) if cell[1] == 0 else ():
+        for word in set(words) if cell[1] == self._single_column else ():
             _add(self.single, (word,), cell)
 
     def find(self, words: tuple[str, ...], stop_words: Collection[str]) -> _Cell | None:
@@ -161,7 +162,9 @@ class SourceTable:
     @cached_property
     def _names(self) -> tuple[_NameIndex, _NameIndex]:
         """The names in the first column with names and in columns without equal cells, and the names in other columns."""
-        first, others = _NameIndex(), _NameIndex()
+        columns = filter(self._has_names, range(len(self.table.columns)))
+        single_column = next(filter(self._has_words, columns), 0)
+        first, others = _NameIndex(single_column), _NameIndex(single_column)
         says_yes_or_no = load_word_list("yes") | load_word_list("lacking")
         for column in range(len(self.table.columns)):
             if self._has_names(column):
@@ -174,6 +177,12 @@ class SourceTable:
                     if counts[cell] == 1 and is_name:
                         names.add(words, (index, column))
         return first, others
+
+    def _has_words(self, column: int) -> bool:
+        """Return whether at least MIN_NAMES_SHARE of the cells have a word of letters, and not only a number or code."""
+        cells = [list_placed_words(cell) for cell in self.table.list_cells(column)]
+        named = sum(any(word.word.isalpha() and len(word.word) >= MIN_LETTERS for word in words) for words in cells)
+        return named >= MIN_NAMES_SHARE * len(self.table.rows)
 
     def _has_names(self, column: int) -> bool:
         """Return whether the cells of a column can name rows: at least MIN_NAMES_SHARE of them differ, and they are not dates.
