@@ -5,8 +5,9 @@ PASSAGES.jsonl… [--squad CLAIMS.jsonl]`
 
 CLAIMS is what `squad_claims` wrote.
 
-POOL is what `pool` wrote. The claims of `light`, which change a word or two of their passage, are a set of their own. A sixth of
-the passages of `home` and `work` is left out, as `answer_groups` leaves them out.
+POOL is what `pool` or `doubted` wrote. The claims of `light`, which change a word or two of their passage, and the short claims
+of `short.jsonl` are sets of their own. A sixth of the passages of `home`, `work` and `short` is left out, as `answer_groups`
+leaves them out.
 """
 
 import argparse
@@ -26,8 +27,9 @@ from scripts.support_model.texts import write_pairs
 
 from modules.llm_platform.domain.ports.support_model import ENGLISH
 
-PARTLY_HELD_OUT: Final = ("home", "work")
-EDITED: Final = {"written": 1.0, "light": 0.5}  # share of the true claims that also get a wrong one
+PARTLY_HELD_OUT: Final = ("home", "work", "short")
+SHORT: Final = "short"
+EDITED: Final = {"written": 1.0, "light": 0.5, SHORT: 0.0}  # share of the true claims that also get a wrong one
 WRITTEN: Final = ("written", "written-edited")  # of POOL: made again here, with shorter passages
 MOST: Final = 5000  # pairs of a set with a label of POOL
 MOST_OF: Final = {
@@ -61,15 +63,24 @@ def place_claim(claim: str, row: dict[str, Any], label: str) -> Pair:
 
 def read_written(paths: Sequence[Path], drawn: random.Random) -> Iterator[Pair]:
     """Yield the written claims, and true ones with a fact changed."""
-    for row in read_passages(paths, is_held=False):
-        for name, claims in (("written", row["claims"]), ("light", row.get("light", ()))):
-            for told in claims:
-                placed = place_claim(told["claim"], row, told["label"]) | {"set": name}
-                yield placed
-                if placed["label"] == "supported" and drawn.random() < EDITED[name]:
-                    changed = edit_within(placed["claim"], placed["source"], drawn)
-                    if changed is not None:
-                        yield placed | {"claim": changed, "label": "unsupported", "set": f"{name}-edited"}
+    for path in paths:
+        name = SHORT if path.stem == SHORT else "written"
+        for row in read_passages([path], is_held=False):
+            yield from place_and_change(row["claims"], row, name, drawn)
+            yield from place_and_change(row.get("light", ()), row, "light", drawn)
+
+
+def place_and_change(
+    claims: Iterable[dict[str, str]], row: dict[str, Any], name: str, drawn: random.Random
+) -> Iterator[Pair]:
+    """Yield the claims beside their passage, and a share of the true ones with a fact changed."""
+    for told in claims:
+        placed = place_claim(told["claim"], row, told["label"]) | {"set": name}
+        yield placed
+        if placed["label"] == "supported" and drawn.random() < EDITED[name]:
+            changed = edit_within(placed["claim"], placed["source"], drawn)
+            if changed is not None:
+                yield placed | {"claim": changed, "label": "unsupported", "set": f"{name}-edited"}
 
 
 def read_squad_claims(path: Path) -> Iterator[Pair]:

@@ -27,6 +27,7 @@ OPEN_FROM, OPEN_TO = -3.3, 1.0  # English log-odds between which the other model
 CERTAIN: Final = (
     "written-edited", "light", "light-edited", "attributionbench-edited", "lfqa-edited", "wice-edited", "factcheck-gpt-edited",
     "fool-me-twice-edited", "summedits-edited", "breaking-nli", "med", "packages", "manuals", "verses", "unrelated", "squad",
+    "short",
 )  # fmt: skip
 
 

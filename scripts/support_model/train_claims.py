@@ -2,9 +2,9 @@
 
     python -m scripts.support_model.train_claims CLAIMS.jsonl.gz… TOKENIZER START OUT --steps 1250
 
-CLAIMS is what `earlier_scores` and `light_edits` wrote. A batch has 96 claims. A claim's label counts most, the earlier models'
-score the rest; a claim without a label has the score alone. The second head stays as it is. Everything else is as in
-`train_answers`.
+CLAIMS is what `earlier_scores` and `light_edits` wrote. A batch has 96 claims unless `--batch` says otherwise. A claim's label
+counts most, the earlier models' score the rest; a claim without a label has the score alone. The second head stays as it is.
+Everything else is as in `train_answers`.
 """
 
 import argparse
@@ -39,7 +39,7 @@ TIMES: Final = {
     "light": 5.0, "light-edited": 1.5, "near-copy": 1.0, "written": 3.0, "written-edited": 0.8, "attributionbench": 3.0,
     "lfqa": 3.0, "wice": 4.0, "factcheck-gpt": 2.0, "fool-me-twice": 4.0, "summedits": 5.0, "summedits-edited": 1.5,
     "summedits-sentences": 2.0, "own": 2.0, "breaking-nli": 0.5, "med": 0.6, "packages": 0.5, "manuals": 0.5, "verses": 0.4,
-    "unrelated": 0.6, "squad": 2.0, "short": 8.0,
+    "unrelated": 0.6, "squad": 2.0, "short": 14.0,
 }  # fmt: skip
 LESS_CERTAIN: Final = {"squad": 0.06}  # label smoothing for claims that a program generated
 
@@ -89,6 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("claims", type=Path, nargs="+")
     add_arguments(parser, steps=1250, rate=6e-5)
+    parser.add_argument("--batch", type=int, default=CLAIMS, help="claims of a batch")
     a = parser.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(a.seed)
@@ -102,7 +103,7 @@ def main() -> None:
         scores = read_scores(training.model, [one.pair for one in batch])
         return [measure_claim_loss(scores[:, SUPPORT], batch)]
 
-    training.run(draw_claims(claims, weights, a.seed, CLAIMS), a.steps, measure)
+    training.run(draw_claims(claims, weights, a.seed, a.batch), a.steps, measure)
     training.save(a.out)
 
 

@@ -233,6 +233,23 @@ def test_the_less_the_words_agree_the_surer_the_model_must_be() -> None:
         assert [limits.supported for limits in by_rank] == sorted((one.supported for one in by_rank), reverse=True)
 
 
+@for_each(
+    ("answer", "language", "verdict"),
+    [
+        ("Staff may work from home [1].", "en", "partial"),
+        (PARAPHRASE, "en", "supported"),
+        ("Die Mitglieder waren dafür [1].", "de", "supported"),
+    ],
+)
+def test_a_short_claim_needs_more_certainty(answer: str, language: str, verdict: str) -> None:
+    """Its few words are mostly in the passage. The thresholds of other languages do not depend on the length."""
+    source = SOURCE if language == "en" else GERMAN
+    lexical = CitationChecker([source], language).check(answer).citations[0].verdict
+    enough = load_support_thresholds(lexical, is_english=language == "en").supported
+    (found,) = checked_by_model(answer, enough + 0.1, source, language)
+    assert (found.verdict, found.checked_by) == (verdict, "encoder")
+
+
 def test_the_model_reads_the_quote_and_what_else_fits() -> None:
     """Two sentences far from each other are in one passage, in the order of the source."""
     filler = " ".join(f"Note {number} concerns the garden only." for number in range(40))

@@ -220,7 +220,7 @@ def decide(undecided: UndecidedClaim, log_odds: Sequence[float]) -> Judgement:
     highest, best = max(zip(log_odds, undecided.passages, strict=True), key=itemgetter(0))
     judgement, shares_no_word = undecided.judgement, undecided.judgement.shares_no_word
     kind = "without words" if shares_no_word else "refuted" if judgement.is_refuted else judgement.verdict
-    thresholds = load_support_thresholds(kind, is_english=undecided.is_english)
+    thresholds = _raise_for_short(load_support_thresholds(kind, is_english=undecided.is_english), undecided)
     if shares_no_word and highest < thresholds.partial:
         return judgement
     verdict: Verdict = "unsupported"
@@ -230,3 +230,14 @@ def decide(undecided: UndecidedClaim, log_odds: Sequence[float]) -> Judgement:
     if judgement.is_refuted and decided != "unsupported":
         judgement = replace(judgement, is_refuted=False, mismatch=None)
     return replace(judgement, quote=best.quote, verdict=decided, word_verdict=undecided.judgement.verdict)
+
+
+def _raise_for_short(thresholds: SupportThresholds, undecided: UndecidedClaim) -> SupportThresholds:
+    """Return the thresholds of a claim. To support a short English claim, the model must be more certain.
+
+    The few words of such a claim are mostly in its passage, whether the passage says it or the opposite.
+    """
+    short = load_data("support_limits")["short English claims"]
+    if not undecided.is_english or len(undecided.claim.split()) > short["words"]:
+        return thresholds
+    return thresholds._replace(supported=thresholds.supported + short["supported_raised_by"])
