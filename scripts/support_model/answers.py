@@ -148,7 +148,7 @@ async def read_case(
     near = reranking.list_quotable(selection)
     if not near:
         return []
-    everything = reranking.ComparedSentences(near)
+    everything = reranking.ComparedSentences(near[: reranking.MAX_NEAR])
     only_english = reranking.ComparedSentences(near[: reranking.MAX_NEAR_ENGLISH], is_english=True)
     found = []
     for kind in case.kinds:

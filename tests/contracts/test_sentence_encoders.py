@@ -14,8 +14,10 @@ import pytest
 from tests.fakes.sentence_encoder import FakeSentenceEncoder, SentenceEncoderContract
 
 from modules.llm_platform.domain.exceptions import SupportModelError
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.infrastructure.models.sentences import vectors
 from modules.llm_platform.infrastructure.models.sentences.encoder import BATCH_SENTENCES, PackagedSentenceEncoder
+from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder
 
 
 class TestFakeSentenceEncoder(SentenceEncoderContract):
@@ -43,6 +45,19 @@ class TestPackagedSentenceEncoder(SentenceEncoderContract):
         yield encoder
         await encoder.aclose()
         vectors.open_universal.cache_clear()
+
+    async def test_static_vectors_find_the_nearest(self) -> None:
+        """Without an embedder, or if it has no packages, there are none."""
+        sentences = ["The bakery opens at six.", "Smoking is allowed by the bench.", "", "Bread is sold until noon."]
+        for embedder, nearest in (
+            (WordllamaEmbedder(), [1]),
+            (NoneEmbedder(), []),
+            (WordllamaEmbedder(Path("/none")), []),
+        ):
+            encoder = PackagedSentenceEncoder(embedder)
+            assert await encoder.find_nearest("Where can I have a cigarette?", sentences, 1) == nearest
+            assert await encoder.find_nearest("", sentences, 1) == []
+            await encoder.aclose()
 
     async def test_another_language_is_close_too(self, encoder: PackagedSentenceEncoder) -> None:
         """A German sentence with the answer is closer to an English question than another German sentence."""

@@ -192,7 +192,7 @@ class Container(ProviderContainer):
 
     # Research: `wiring/writers.py` builds who writes and judges, `wiring/answers.py` all else that a run is made of.
     support_model = Singleton(writers.build_support_model, settings, resources)  # None if it is off or not installed
-    sentence_encoder = Singleton(writers.build_sentence_encoder, settings, resources)  # the same
+    sentence_encoder = Singleton(writers.build_sentence_encoder, settings, resources, folder_embedder)  # the same
     extractive = Singleton(
         ExtractiveSynthesizer, sentence_encoder, support_model, settings.provided.ANSWER_ENCODER_TIMEOUT_S
     )

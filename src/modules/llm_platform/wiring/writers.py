@@ -11,6 +11,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
+from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
@@ -100,11 +101,14 @@ def build_support_model(settings: Settings, resources: Resources) -> ISupportMod
     return resources.closing(OnnxSupportModel()) if uses_support_model(settings) else None
 
 
-def build_sentence_encoder(settings: Settings, resources: Resources) -> ISentenceEncoder | None:
-    """Return the encoder that finds the sentences near a question; None if it is off, or `auto` and not installed."""
+def build_sentence_encoder(settings: Settings, resources: Resources, static: IEmbedder) -> ISentenceEncoder | None:
+    """Return the encoder that finds the sentences near a question; None if it is off, or `auto` and not installed.
+
+    `static` is the embedder of folders, which may have no vectors.
+    """
     from modules.llm_platform.infrastructure.models.sentences.encoder import PackagedSentenceEncoder
 
-    return resources.closing(PackagedSentenceEncoder()) if uses_sentence_encoder(settings) else None
+    return resources.closing(PackagedSentenceEncoder(static)) if uses_sentence_encoder(settings) else None
 
 
 def uses_support_model(settings: Settings) -> bool:

@@ -285,7 +285,7 @@ def test_only_as_many_sentences_are_tested_as_are_returned(monkeypatch: pytest.M
         return add_antecedent(candidate)
 
     monkeypatch.setattr(reranking, "add_antecedent", add)
-    monkeypatch.setattr(reranking, "MAX_NEAR", 2)
+    monkeypatch.setattr(reranking, "MAX_QUOTABLE", 2)
     assert list_quotable(selection) == everything[:2]
     assert tested == everything[:2]
 
@@ -337,6 +337,18 @@ def test_english_sentences_are_compared_among_themselves(monkeypatch: pytest.Mon
     assert (english.is_english, others.is_english) == (True, False)
     assert [one.source.title for one in others.others] == ["Handbook"] * 2
     assert others.all_sentences == [*others.sentences, *others.others]
+
+
+def test_static_vectors_choose_among_the_last_english_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best sentences by words are always measured. If all fit, there is nothing to choose."""
+    monkeypatch.setattr(reranking, "MAX_NEAR_ENGLISH", 2)
+    monkeypatch.setattr(reranking, "BEST_BY_WORDS", 1)
+    question, near = mixed("How many days of leave do full-time staff have?")
+    english, others = group_by_language(question, near)
+    assert english.replaceable == [*english.sentences[1:], *english.further]
+    last = len(english.replaceable) - 1
+    assert list(english.choose([last]).sentences) == [english.sentences[0], english.replaceable[last]]
+    assert (others.replaceable, english.choose([last]).replaceable) == ([], [])
 
 
 def test_sentences_that_only_make_a_mean_do_not_answer() -> None:

@@ -30,8 +30,10 @@ from modules.llm_platform.domain.extractive.selection import (
 from modules.llm_platform.domain.ports.support_model import ENGLISH, QUESTION_LANGUAGES
 from modules.llm_platform.domain.text.data_files import load_data
 
-MAX_NEAR: Final = 240  # sentences of one question that may get a vector
-MAX_NEAR_ENGLISH: Final = 96  # of these, English ones: their vectors say more, and take twice as long
+MAX_QUOTABLE: Final = 400  # sentences of one question, best first by their words
+MAX_NEAR: Final = 240  # of these, sentences in other languages than English that may get a vector
+MAX_NEAR_ENGLISH: Final = 96  # English ones that may get a vector: their vectors say more, and take twice as long
+BEST_BY_WORDS: Final = 64  # of the English ones; where static vectors exist, the others are the nearest by these
 MIN_MEASURED: Final = 24  # sentences that make a mean and a deviation
 MAX_READ: Final = 8  # sentences of one question that the support model scores
 NEARLY_BEST_LOG_ODDS: Final = 1.0  # the log-odds of a further quote may be lower than the best by this much
@@ -76,7 +78,7 @@ def list_quotable(selection: Selection) -> list[Candidate]:
     """Return the sentences that can be quoted, best first by their words."""
     ranked = sorted(selection.candidates, key=get_rank_key)
     # `add_antecedent` takes time, so `islice` stops as soon as there are enough sentences.
-    return list(itertools.islice(filter(add_antecedent, ranked), MAX_NEAR))
+    return list(itertools.islice(filter(add_antecedent, ranked), MAX_QUOTABLE))
 
 
 def make_model_input(candidate: Candidate, question: Question) -> str:
@@ -163,16 +165,28 @@ class ComparedSentences:
 
     - `sentences` may answer. The best one by words is first.
     - `others` are only measured, so that there are enough sentences for a mean.
+    - `further` are measured in place of the last of `sentences` if static vectors find them nearer to the question.
     - `is_english` says that the question and all sentences are English.
     """
 
     sentences: Sequence[Candidate]
     others: Sequence[Candidate] = ()
+    further: Sequence[Candidate] = ()
     is_english: bool = False
 
     @property
     def all_sentences(self) -> list[Candidate]:
         return [*self.sentences, *self.others]
+
+    @property
+    def replaceable(self) -> list[Candidate]:
+        """The sentences among which static vectors may choose; empty if all are measured."""
+        return [*self.sentences[BEST_BY_WORDS:], *self.further] if self.further else []
+
+    def choose(self, nearest: Sequence[int]) -> "ComparedSentences":
+        """Return the group with the best sentences by words, and those of `replaceable` with these indices, in their order."""
+        chosen = [self.replaceable[index] for index in sorted(nearest)]
+        return replace(self, sentences=[*self.sentences[:BEST_BY_WORDS], *chosen], further=())
 
 
 def group_by_language(question: Question, near: Sequence[Candidate]) -> list[ComparedSentences]:
@@ -186,8 +200,8 @@ def group_by_language(question: Question, near: Sequence[Candidate]) -> list[Com
         scored_by = choose_scoring_model(question.language, candidate.found_in.language)
         (english if scored_by == "english" else others).append(candidate)
     groups = [
-        ComparedSentences(english[:MAX_NEAR_ENGLISH], is_english=True),
-        ComparedSentences(others, english[: max(MIN_MEASURED - len(others), 0)]),
+        ComparedSentences(english[:MAX_NEAR_ENGLISH], further=english[MAX_NEAR_ENGLISH:], is_english=True),
+        ComparedSentences(others[:MAX_NEAR], english[: max(MIN_MEASURED - len(others), 0)]),
     ]
     return [group for group in groups if group.sentences]
 

@@ -20,6 +20,13 @@ class ISentenceEncoder(ABC):
         an AppException if the encoder cannot be loaded or run.
         """
 
+    async def find_nearest(self, question: str, sentences: Sequence[str], count: int) -> list[int]:
+        """Return the indices of the `count` sentences that are nearest by vectors that take little time, in any order.
+
+        Return an empty list without such vectors.
+        """
+        return []
+
     def begin_loading(self, *, is_english: bool = False) -> None:
         """Load the weights in the background. Safe to call often; errors are raised by `measure_closeness`."""
         return

@@ -17,6 +17,9 @@ from modules.llm_platform.domain.extractive.named_cells import (
 )
 from modules.llm_platform.domain.extractive.named_rows import NamedRows
 from modules.llm_platform.domain.extractive.reranking import (
+    BEST_BY_WORDS,
+    MAX_NEAR,
+    MAX_NEAR_ENGLISH,
     ComparedSentences,
     RerankedSelection,
     ScoredSentence,
@@ -105,16 +108,23 @@ class _Reranker:
 
     async def _score_nearest_sentences(self, near: Sequence[Candidate]) -> list[ScoredSentence]:
         if self._model is None:
-            return await self._select_nearest(ComparedSentences(near), near[0])
+            return await self._select_nearest(ComparedSentences(near[:MAX_NEAR]), near[0])
         groups = group_by_language(self._question, near)
         for group in groups:
             self._encoder.begin_loading(is_english=group.is_english)
         scored: list[ScoredSentence] = []
-        for group in groups:
+        for group in [await self._choose_measured(group) for group in groups]:
             scored += await self._score_sentences(await self._select_nearest(group, near[0]), self._model)
             if group.is_english and choose_by_models(self._selection, scored).selection.chosen:
                 break  # sentences in other languages are measured only if no English one answers an English question
         return scored
+
+    async def _choose_measured(self, group: ComparedSentences) -> ComparedSentences:
+        """Return the group with the sentences that are measured. Static vectors find some without a word of the question."""
+        texts = [make_model_input(candidate, self._question) for candidate in group.replaceable]
+        most = MAX_NEAR_ENGLISH - BEST_BY_WORDS
+        nearest = await self._encoder.find_nearest(self._question.text, texts, most) if texts else []
+        return group.choose(nearest) if nearest else group
 
     async def _select_nearest(self, group: ComparedSentences, best: Candidate) -> list[ScoredSentence]:
         texts = [make_model_input(candidate, self._question) for candidate in group.all_sentences]

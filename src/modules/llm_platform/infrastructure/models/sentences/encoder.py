@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from cachetools import LRUCache
 
+from modules.llm_platform.domain.exceptions import EmbeddingConfigError
+from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.infrastructure.models.onnx_files import ONE_THREAD
 from modules.llm_platform.infrastructure.models.sentences import vectors
@@ -25,12 +27,14 @@ BATCH_SENTENCES: Final = 16  # encoded at once, so that the next caller waits fo
 class PackagedSentenceEncoder(ISentenceEncoder):
     """Encodes each sentence once, in one thread of its own. A model is loaded when it is first needed.
 
-    `begin_loading` uses another thread, so that one model can encode while another is loaded.
+    `begin_loading` uses another thread, so that one model can encode while another is loaded. `static` are the vectors of
+    `find_nearest`.
     """
 
     name = "sentences"
 
-    def __init__(self) -> None:
+    def __init__(self, static: IEmbedder | None = None) -> None:
+        self._static = static
         self._thread = ThreadPoolExecutor(ONE_THREAD, thread_name_prefix="sentence-encoder")
         self._begun: set[bool] = set()  # the models, by `is_english`, whose loading has begun
         self._loader = ThreadPoolExecutor(ONE_THREAD, thread_name_prefix="sentence-encoder-loading")
@@ -58,6 +62,21 @@ class PackagedSentenceEncoder(ISentenceEncoder):
             found |= zip(batch, encoded, strict=True)
             self._known.update({(is_english, text): found[text] for text in batch})  # also kept if the caller gives up
         return [float(asked @ found[text]) if text else 0.0 for text in texts]
+
+    async def find_nearest(self, question: str, sentences: Sequence[str], count: int) -> list[int]:
+        if self._static is None or not self._static.dimension:
+            return []
+        try:
+            asked, *found = await self._static.embed([_clean(question), *map(_clean, sentences)])
+        except EmbeddingConfigError:  # its packages are not installed, which the search of documents reports
+            return []
+        if asked is None or not any(found):
+            return []
+        import numpy as np
+
+        indices = [index for index, vector in enumerate(found) if vector is not None]
+        closeness = np.array([found[index] for index in indices]) @ np.array(asked)
+        return [indices[place] for place in np.argsort(-closeness, kind="stable")[:count]]
 
     async def aclose(self) -> None:
         for executor in (self._loader, self._thread):
