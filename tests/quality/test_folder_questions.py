@@ -43,7 +43,7 @@ class Bar(NamedTuple):
 BARS: dict[tuple[str, Depth], Bar] = {
     ("folder", "shallow"): Bar(4, right=9, right_or_shown=12, wrong=3),
     ("folder", "deep"): Bar(8, right=5, right_or_shown=8, wrong=2),
-    ("long2", "shallow"): Bar(4, right=12, right_or_shown=15, wrong=3),
+    ("long2", "shallow"): Bar(4, right=12, right_or_shown=15, wrong=4),
     ("long2", "deep"): Bar(8, right=5, right_or_shown=6, wrong=3),
     ("long3", "shallow"): Bar(4, right=10, right_or_shown=11, wrong=5),
     ("days2", "shallow"): Bar(2, right=10, right_or_shown=13, wrong=6),

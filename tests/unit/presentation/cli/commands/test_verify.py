@@ -205,7 +205,7 @@ def test_a_stored_answer_whose_pages_cannot_be_read_is_not_verified(capsys: pyte
     code = run(["verify", "--research", "abc", "--strict"], part_wiring(platform, []))
     printed = capsys.readouterr()
     assert (code, printed.err) == (1, "llm-platform: 1 of 1 source could not be read\n")
-    assert printed.out.splitlines()[0] == "No sentence was compared with a page of today"
+    assert printed.out.splitlines()[0] == "No sentence could be compared with a current page"
 
 
 @pytest.mark.parametrize("arguments", [[], ["a.md", "--research", "abc"]])
