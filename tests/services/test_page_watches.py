@@ -58,7 +58,7 @@ async def test_the_bell_watches_and_the_list_shows_both_quotes(browser: Browser,
         for _ in range(RELOADS):
             if f"Runs: {asked + 1}" in await card.inner_text():  # that run may have read the folder before the change
                 await card.get_by_role("button", name="Ask now").click()
-                await expect(card).to_contain_text("Asked.")
+                await expect(card).to_contain_text("Run requested.")
                 asked += 1
             await page.reload()
             await expect(card).to_contain_text("Runs:")
