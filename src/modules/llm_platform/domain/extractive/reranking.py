@@ -184,7 +184,7 @@ class ComparedSentences:
         return [*self.sentences[BEST_BY_WORDS:], *self.further] if self.further else []
 
     def choose(self, nearest: Sequence[int]) -> "ComparedSentences":
-        """Return the group with the best sentences by words, and those of `replaceable` with these indices, in their order."""
+        """Return the group with its best sentences by words and the sentences of `replaceable` at the indices `nearest`."""
         chosen = [self.replaceable[index] for index in sorted(nearest)]
         return replace(self, sentences=[*self.sentences[:BEST_BY_WORDS], *chosen], further=())
 
