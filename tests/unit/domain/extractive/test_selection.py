@@ -88,8 +88,10 @@ def test_weaker_sentence_of_another_source_is_left_out() -> None:
 
 
 def test_sentence_that_depends_on_an_unquotable_one_is_left_out() -> None:
-    """`This` after a question has nothing to lean on."""
-    assert chosen("Why do pumps rust?", "Do pumps rust? This happens because pumps rust in salt water.") == []
+    """`This` after a pointer has nothing to lean on. After a question it has the question, which is its lead."""
+    assert chosen("Why do pumps rust?", "See section 5. This happens because pumps rust in salt water.") == []
+    asked = chosen("Why do pumps rust?", "Do pumps rust? This happens because pumps rust in salt water.")
+    assert asked == ["This happens because pumps rust in salt water."]
 
 
 def test_announcement_without_its_list_is_left_out() -> None:

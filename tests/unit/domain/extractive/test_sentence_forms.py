@@ -63,3 +63,35 @@ def test_the_question_chooses_the_paragraphs_of_a_long_list() -> None:
     assert len(text) < CACHED_CHARS
     last = f"Boat {MAX_PARAGRAPHS + 79}"
     assert any(last in one.shown for one in read(make_source(text), f"Where is boat {MAX_PARAGRAPHS + 79}?").forms)
+
+
+FAQ = """# Pool
+
+**Can guests use the sauna?**
+No. It is for members only.
+
+### Do I need a swimming cap?
+
+Yes.
+
+### How long may I park?
+
+Two hours.
+
+### What does it cost?
+
+The entry costs 4 euros.
+"""
+
+
+def test_a_reply_is_shown_with_its_question() -> None:
+    """A yes, a pronoun or two words say nothing alone. A whole sentence stays as it is."""
+    shown = [one.shown for one in read(make_source(FAQ), "sauna").forms]
+    assert shown == [
+        "Can guests use the sauna?",
+        "Can guests use the sauna: No.",
+        "It is for members only.",
+        "Do I need a swimming cap: Yes.",
+        "How long may I park: Two hours.",
+        "The entry costs 4 euros.",
+    ]

@@ -26,7 +26,8 @@ from modules.llm_platform.domain.extractive.sentences import (
     read_source_blocks,
 )
 from modules.llm_platform.domain.text.language import detect_language, load_stop_words
-from modules.llm_platform.domain.text.sentences import ends_sentence, is_question, split_sentences
+from modules.llm_platform.domain.text.replies import is_reply
+from modules.llm_platform.domain.text.sentences import QUESTION_MARKS, ends_sentence, is_question, split_sentences
 from modules.llm_platform.domain.text.tokens import split_words
 
 MIN_WORDS = 3
@@ -170,16 +171,23 @@ def _lacks_beginning(sentence: Sentence, words: Sequence[str], language: str) ->
 def _choose_lead(sentence: Sentence, language: str) -> str:
     """Return the text to show before a sentence, so that it can be understood; empty if it needs none.
 
-    The lead is the date of the entry that the sentence begins, the term that it explains, or the introduction or heading above a
-    list item.
+    The lead is the date of the entry that the sentence begins, the question to which it replies, the term that it explains, or
+    the introduction or heading above a list item.
     """
     if sentence.entry and not sentence.before:
         return sentence.entry
+    if sentence.question:
+        return _read_question(sentence.question) if _is_reply(sentence.text, language) else ""
     if sentence.term:
-        return "" if is_question(sentence.term) else sentence.term
+        return sentence.term
     if not sentence.is_item or sentence.row or sentence.is_announcement or sentence.before:
         return ""
     return _choose_introduction(sentence, language) or _choose_heading(sentence)
+
+
+def _is_reply(text: str, language: str) -> bool:
+    """Return whether a sentence says nothing without the question before it: `No.`, `Yes, on Mondays.`, `It is free.`"""
+    return is_reply(text) or len(split_words(text)) < MIN_WORDS or depends_on_context(text, language)
 
 
 def _choose_introduction(item: Sentence, language: str) -> str:
@@ -196,6 +204,12 @@ def _choose_heading(item: Sentence) -> str:
     if ends_sentence(item.text) or _NAMES_ITSELF.match(item.text) or item.heading.isupper():
         return ""
     return _read_lead(item.heading)
+
+
+def _read_question(question: str) -> str:
+    """Return the question without its marks, because a lead ends in a colon; empty if it is too long to show."""
+    lead = question.strip(f"{QUESTION_MARKS}¿ ")
+    return "" if len(lead.split()) > MAX_LEAD_WORDS else lead
 
 
 def _read_lead(above: str) -> str:

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.extractive.block_reader import read_blocks
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.markdown.cells import list_cell_spans
-from modules.llm_platform.domain.text.sentences import ends_sentence, split_sentences
+from modules.llm_platform.domain.text.sentences import ends_sentence, is_question, split_sentences
 
 MAX_TEXT_CHARS = 400_000  # the rest of a longer source is not read
 MAX_SENTENCE_CHARS = 1200
@@ -43,6 +43,7 @@ class Sentence:
       paragraph; only the last sentence has it.
     - `is_complete` is False if a part of the sentence is missing.
     - `term` is the term that the sentence explains in a definition list.
+    - `question` is the question right before the sentence: a heading, a paragraph, a term or a sentence.
     - `entry` is the date of the entry of a diary or a log to which the sentence belongs.
     - `intro` is the paragraph that ends in a colon above the list of the sentence.
     - `row` has the cells of a table row. `columns` has the column names, for a row and for the announcement of a table.
@@ -58,6 +59,7 @@ class Sentence:
     above: Block | None = None
     after: Sequence[Block] = ()
     term: str = ""
+    question: str = ""
     intro: str = ""
     entry: str = ""
     row: tuple[str, ...] = ()
@@ -150,8 +152,11 @@ def _read_prose(blocks: Sequence[Block], number: int, language: str) -> Iterator
         ended = ends_sentence(shown)
         is_complete = not cut and (ended or item or len(blocks) == 1)
         before = Sentence(shown, 0, block.heading, item, is_complete, before, intro=intro, entry=block.entry)
+        if before.before and is_question(before.before.text):
+            before.question = before.before.text
         if nth == 1:
             before.term = block.term
+            before.question = _find_question(blocks, number, language)
             before.above = blocks[number - 1] if number and blocks[number - 1].kind == "code" else None
         if nth == len(pieces):
             before.after = blocks[number + 1 : number + 2 + MAX_FOLLOWING_BLOCKS]
@@ -173,6 +178,16 @@ def _find_introduction(blocks: Sequence[Block], number: int) -> str:
     if above is None or above.kind != "paragraph" or not above.text.endswith((":", "：")):
         return ""
     return above.text
+
+
+def _find_question(blocks: Sequence[Block], number: int, language: str) -> str:
+    """Return the question right above a paragraph or a list item: its term, a heading, or the end of a paragraph."""
+    above = blocks[number - 1] if number else None
+    text = blocks[number].term or (above.text if above and above.kind in ("heading", "paragraph") else "")
+    if not is_question(strip_markup(text)):
+        return ""
+    start, end = split_sentences(text, language)[-1]
+    return strip_markup(text[start:end])
 
 
 def _make_announcement(heading: str, block: Block, columns: tuple[str, ...] = ()) -> Sentence:
