@@ -350,3 +350,46 @@ def test_a_heading_is_quoted_only_if_the_claim_has_a_word_of_it(sentence: str, q
     citation = judged(sentence, SLIDES)
     assert citation.quote == quote
     assert SLIDES[citation.quote_start : citation.quote_end] == quote
+
+
+FAQ = """# Pool
+
+**Can guests use the sauna?**
+No.
+
+### Can I pay by card?
+
+Yes, in the kiosk.
+
+### Can I park here?
+
+No, but the garage opposite is free.
+
+### May children swim alone?
+
+That depends on their age.
+"""
+
+
+@for_each(
+    ("sentence", "expected"),
+    [
+        ("Guests can use the sauna.", "unsupported"),
+        ("Guests cannot use the sauna.", "supported"),
+        ("You can pay by card in the kiosk.", "supported"),
+        ("The garage opposite is free.", "supported"),
+    ],
+)
+def test_a_question_and_its_reply_are_one_statement(sentence: str, expected: str) -> None:
+    assert verdict(sentence, FAQ) == expected
+
+
+def test_a_no_denies_what_was_asked() -> None:
+    citation = judged("Guests can use the sauna.", FAQ)
+    assert (citation.finding, citation.quote) == ("contradicts", "**Can guests use the sauna?**\nNo.")
+
+
+def test_a_question_without_a_yes_or_no_supports_nothing() -> None:
+    """It says what is asked, not what is so."""
+    assert verdict("Children may swim alone.", FAQ) != "supported"
+    assert verdict("Do cats hunt at night?", "Do cats hunt at night? Many owners ask.") == "supported"

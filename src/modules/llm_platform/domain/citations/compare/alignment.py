@@ -20,11 +20,13 @@ from modules.llm_platform.domain.citations.read.words import WORD, Word, is_unsp
 from modules.llm_platform.domain.row_claims.source_tables import SourceTable, read_source_tables
 from modules.llm_platform.domain.text.language import detect_language, load_stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
+from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import list_spelling_words, load_other_writings
 from modules.llm_platform.domain.text.positions import Offset, SentenceNumber
-from modules.llm_platform.domain.text.sentences import Span, iterate_sentences
+from modules.llm_platform.domain.text.replies import is_bare_reply, is_reply
+from modules.llm_platform.domain.text.sentences import Span, is_question, iterate_sentences
 from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, load_related_words
-from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, split_word_parts
+from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, split_word_parts, split_words
 
 MAX_QUOTE_SENTENCES = 3
 MAX_PIECE_CHARS = 600  # longer text without a full stop is cut, so that a quote stays readable
@@ -294,7 +296,25 @@ def prepare_source(text: str, title: str, language: str, *, is_whole: bool = Fal
             spans.append((start, end))
         else:
             spans += _split_readable(text, start, end)
-    return SourceText(text, spans, title, load_stop_words(language), is_whole=is_whole)
+    return SourceText(text, _join_replies(text, spans), title, load_stop_words(language), is_whole=is_whole)
+
+
+def _join_replies(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Return the spans with each question and its reply in one: `Are dogs allowed? No.` denies what the question asks.
+
+    A no with more words stays alone, because the denial does not hold for these words: `No, but the garage opposite is free.`
+    """
+    joined: list[Span] = []
+    for start, end in spans:
+        if joined and is_question(text[slice(*joined[-1])]) and _belongs_to_question(text[start:end]):
+            joined[-1] = joined[-1][0], end
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _belongs_to_question(said: str) -> bool:
+    return is_bare_reply(said) or (is_reply(said) and not count_negators(split_words(fold(said))))
 
 
 def _is_table(text: str) -> bool:

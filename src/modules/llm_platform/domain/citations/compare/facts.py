@@ -16,6 +16,7 @@ from modules.llm_platform.domain.citations.compare.number_mismatches import (
     find_replaced_date,
 )
 from modules.llm_platform.domain.citations.compare.swapped_parts import find_swap, may_swap
+from modules.llm_platform.domain.text.sentences import is_question
 
 
 def find_mismatch(compared: Comparison) -> Mismatch | None:
@@ -37,9 +38,27 @@ def find_mismatch(compared: Comparison) -> Mismatch | None:
 def is_partial_at_best(compared: Comparison) -> bool:
     """Return whether the claim can be partial at best.
 
-    The source lacks one of its numbers, or says or may say the same about another subject.
+    The source lacks one of its numbers, says or may say the same about another subject, or only asks.
     """
-    if count_missing_numbers(compared) or may_swap(compared) or begins_with_other_word(compared):
+    if (
+        _is_only_asked(compared)
+        or count_missing_numbers(compared)
+        or may_swap(compared)
+        or begins_with_other_word(compared)
+    ):
         return True
     best = compared.list_sentences_like_best()
     return all(is_act_of_another(compared.claim, compared.read_facts(sentence)) for sentence in best)
+
+
+def _is_only_asked(compared: Comparison) -> bool:
+    """Return whether the source asks what the claim says, and does not answer: a question says nothing."""
+    text, (start, end) = compared.source.text, compared.passage.span
+    return (
+        is_question(text[start:end])
+        and not is_question(compared.claim.text)
+        and all(
+            is_question(text[slice(*compared.source.spans[sentence])])
+            for sentence in compared.list_sentences_like_best()
+        )
+    )
