@@ -539,4 +539,26 @@ CASES = (
         answered=False,
         is_whole=True,
     ),
+    Case(
+        "a reply with its question",
+        "Are dogs allowed in the pool?",
+        (("Pool", "# Pool\n\n**Are dogs allowed?**\nNo.\n\n### Is there parking?\n\nYes, 40 spaces behind the hall."),),
+        must=("Are dogs allowed: No [1].",),
+        must_not=("parking",),
+    ),
+    Case(
+        "a total",
+        "What is the total revenue of Lyon?",
+        (
+            (
+                "Shops",
+                "| Shop | Month | Revenue |\n|---|---|---|\n| Lyon | May | €1,400 |\n| Lyon | June | €950 |\n"
+                "| Lille | May | €700 |\n",
+            ),
+        ),
+        opens="Total “Revenue” of 2 rows = €2,350:",
+        must=("| Lyon | May | €1,400 [1] |", "| Lyon | June | €950 [1] |"),
+        must_not=("Lille",),
+        is_whole=True,
+    ),
 )

@@ -285,3 +285,32 @@ def test_a_table_supports_a_claim_without_one_of_its_words() -> None:
     checker = CitationChecker([source], "en")
     (sentence,) = read_answer("Two are older than 64.", "en").sentences
     assert checker.find_source(sentence) == 1
+
+
+@for_each(
+    ("claim", "verdict"),
+    [
+        ("The annual fees are £600 in total.", "supported"),
+        ("The total annual fee of Margaret Olsen and Judith Kessler is £190.", "supported"),
+        ("The average age is 41.7.", "supported"),
+        ("On average, a member pays an annual fee of £100.", "supported"),
+        ("The annual fees are £620 in total.", "unsupported"),
+        ("The average age is 44.", "unsupported"),
+    ],
+)
+def test_sums_and_averages_are_computed(claim: str, verdict: str) -> None:
+    found = check(claim)
+    assert found.verdict == verdict
+    assert found.finding == ("contradicts" if verdict == "unsupported" else None)
+    assert "Margaret Olsen" in found.quote
+    assert "Judith Kessler" in found.quote
+
+
+@for_each("claim", ["The total annual fee of Ann and Ben is £190.", "The annual fees are about £600 in total."])
+def test_a_sum_of_something_else_is_left_open(claim: str) -> None:
+    assert check(claim).verdict in ("partial", "unsupported")
+    assert check(claim).finding != "contradicts"
+
+
+def test_an_excerpt_of_a_table_has_no_sum() -> None:
+    assert check("The annual fees are £600 in total.", is_whole=False).verdict != "supported"

@@ -51,7 +51,7 @@ def render_rows(found: RowsFound, messages: Messages) -> str:
 
 def render_rows_to_read(found: RowsFound, messages: Messages) -> str:
     """Return the rows without markers, for a prompt. The lead asks for all rows, because small models often name only one."""
-    is_said = bool(found.extreme or found.decision)
+    is_said = bool(found.extreme or found.decision or found.sum_kind)
     lead = _write_rows_lead(found, messages) if is_said else ROWS_LEAD.format(count=len(found.rows), read=found.read)
     return f"{lead}\n\n{_join_rows(found.table.columns, found.rows)}"
 
@@ -67,6 +67,8 @@ def _write_rows_lead(found: RowsFound, messages: Messages) -> str:
 
 
 def _count_rows(found: RowsFound, messages: Messages) -> str:
+    if found.sum_kind:
+        return messages.format_figure_line(found.sum_kind, strip_markup(found.column), found.figure, found.read)
     return messages.format_row_count(found.extreme, strip_markup(found.column), len(found.rows), found.read)
 
 

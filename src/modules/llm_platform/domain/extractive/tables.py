@@ -26,6 +26,7 @@ MAX_EQUAL: Final = 4  # if more rows tie for the first place, there is no answer
 
 
 Decision = Literal["yes", "no", "first", "same"]
+SumKind = Literal["total", "average"]
 Row = tuple[str, ...]
 """The cells of a row, one for each column."""
 
@@ -175,6 +176,7 @@ class RowsFound:
 
     - `row_indices` are the indices of these rows in the table.
     - `extreme` and `column` say in which column the rows have the highest or lowest value. Both are empty for a count.
+    - `figure` is the total or the average of `column`, as `sum_kind` says. Both are empty if nothing was added.
     - `decision` answers a question that wants a yes or no, or that names alternatives; empty for other questions. "first"
       means that the first row, which is called `name`, has the highest or lowest value. "same" means that all rows are equal.
     """
@@ -186,6 +188,8 @@ class RowsFound:
     column: str = ""
     decision: Decision | Literal[""] = ""
     name: str = ""
+    sum_kind: SumKind | Literal[""] = ""
+    figure: str = ""
 
     @property
     def rows(self) -> list[Row]:

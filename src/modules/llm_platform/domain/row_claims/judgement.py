@@ -23,6 +23,7 @@ from modules.llm_platform.domain.row_claims.row_sets import (
     has_limit_or_extreme,
 )
 from modules.llm_platform.domain.row_claims.source_tables import SourceTable
+from modules.llm_platform.domain.row_claims.sums import check_sum
 
 CHECKS: Final[Sequence[Callable[[RowClaim], RowFinding | None]]] = (
     check_extreme,
@@ -61,7 +62,9 @@ def judge_rows(text: str, tables: Sequence[SourceTable], language: str, *, is_qu
 
 
 def _check_claim(claim: RowClaim) -> RowFinding | None:
-    """Return what the cells say; None if the claim gives a reason or says more than the cells of single rows."""
+    """Return what the cells say; None if the claim gives a reason or says more than the cells of single rows, except a sum."""
+    if (added := check_sum(claim)) is not None:
+        return added
     if is_beyond_cells(claim):
         return None
     return _check_statement(claim) if is_one_statement(claim) else _check_statements(split_statements(claim))

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, get_primary_subtag
@@ -45,6 +46,8 @@ class Messages:
     lowest: str
     latest: str
     earliest: str
+    total: str  # as the next one, holds {figure}, too
+    average: str
     rows_of: str  # holds {count} and {read}
     yes: str  # above the rows that show it, as the next two
     no: str
@@ -61,6 +64,11 @@ class Messages:
         """
         line: str = getattr(self, extreme) if extreme else self.rows_of
         return line.replace("{count}", str(count)).replace("{read}", str(read)).replace("{column}", column)
+
+    def format_figure_line(self, kind: Literal["total", "average"], column: str, figure: str, read: int) -> str:
+        """Return the line above rows whose values were added. `read` is their number."""
+        line = self.total if kind == "total" else self.average
+        return line.replace("{read}", str(read)).replace("{column}", column).replace("{figure}", figure)
 
     def format_equal_line(self, column: str) -> str:
         """Return the line above rows that have the same in a column."""

@@ -273,7 +273,7 @@ def _measure_unchanged_share(claim: Claim, source: SourceText, mismatch: Mismatc
 
 def _judge_by_rows(claim: RowClaim, finding: RowFinding, source: SourceText) -> Judgement:
     """Return the judgement by the cells of a table. A claim that lists only some of the rows is partial."""
-    quote = _quote_rows(claim.source, finding.row_indices)
+    quote = _quote_rows(claim.source, finding)
     if finding.is_true:
         return Judgement("supported", COMPUTED_SCORE, quote, is_computed=True)
     if finding.is_true is None:
@@ -281,7 +281,9 @@ def _judge_by_rows(claim: RowClaim, finding: RowFinding, source: SourceText) -> 
             "partial", round(load_score_weights().supported, 2), quote, is_computed=True, highest_verdict="partial"
         )
     mismatch = None
-    if finding.claimed is not None and finding.column is not None:
+    if finding.claimed is not None and finding.needs_all_rows:
+        mismatch = Mismatch("number", finding.claimed, quote)
+    elif finding.claimed is not None and finding.column is not None:
         index, column = finding.row_indices[-1], finding.column
         is_name = any(row.column == column for row in claim.mentions)
         kind: DifferenceKind = "name" if is_name else "date" if column in claim.table.dates else "number"
@@ -289,11 +291,14 @@ def _judge_by_rows(claim: RowClaim, finding: RowFinding, source: SourceText) -> 
     return Judgement("unsupported", 0.0, quote, is_refuted=True, is_computed=True, mismatch=mismatch)
 
 
-def _quote_rows(table: SourceTable, indices: Sequence[int]) -> Span:
-    """Return the span of these rows if they are adjacent and at most MAX_QUOTED_ROWS, else of the last of `indices`."""
+def _quote_rows(table: SourceTable, finding: RowFinding) -> Span:
+    """Return the span of the rows if they are adjacent and at most MAX_QUOTED_ROWS, or if only all show it; else of the last."""
+    indices = finding.row_indices
     first, last = min(indices), max(indices)
     is_adjacent = last - first < len(set(indices)) <= MAX_QUOTED_ROWS
-    return (table.spans[first][0], table.spans[last][1]) if is_adjacent else table.spans[indices[-1]]
+    if is_adjacent or finding.needs_all_rows:
+        return table.spans[first][0], table.spans[last][1]
+    return table.spans[indices[-1]]
 
 
 def _limit_to_partial(judgement: Judgement) -> Judgement:

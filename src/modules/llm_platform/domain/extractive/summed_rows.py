@@ -1,0 +1,161 @@
+"""Add the values of a column: `What is the total revenue of Lyon?`, `How many visitors did we have on average?`
+
+The answer quotes all rows whose values were added, so that a reader can check it. There is none if a word of the question is
+unknown to the table, because it may name rows that the table lacks.
+"""
+
+import itertools
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Final
+
+from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.compared_columns import list_nearest_columns
+from modules.llm_platform.domain.extractive.measures import is_measuring_word, list_asked_measures
+from modules.llm_platform.domain.extractive.quantities import NUMBER, find_decimal_sign, is_clock
+from modules.llm_platform.domain.extractive.question import Question
+from modules.llm_platform.domain.extractive.superlatives import find_superlative
+from modules.llm_platform.domain.extractive.table_words import (
+    fold_words,
+    list_content_words,
+    load_word_list,
+    matches_any_word,
+)
+from modules.llm_platform.domain.extractive.tables import (
+    RowsFound,
+    SumKind,
+    Table,
+    filter_rows,
+    find_rows_by_name,
+    is_total,
+    keep_nearest_tables,
+)
+from modules.llm_platform.domain.text.negation import count_negators
+from modules.llm_platform.domain.text.numbers import PERCENT
+
+SUM_KINDS: Final[tuple[SumKind, ...]] = ("average", "total")
+SAYING_NOTHING: Final = ("fillers", "choosing", "counting", "of_sums")  # lists of words that name no row and no column
+MAX_SUMMED: Final = 24  # the answer shows all rows; if there are more, there is no answer
+MORE_DECIMALS: Final = 2  # of an average, in addition to those of the cells
+NO_SUM_UNITS: Final = frozenset({PERCENT})
+_BLANKS: Final = re.compile(r"['’ \u00a0\u202f]")
+_SIGNS: Final = re.compile(r"[.,'’ \u00a0\u202f]")
+
+
+def read_sum_kind(question: Question) -> SumKind | None:
+    """Return whether a question asks for a total or an average; None if it asks for neither, or for the highest of them."""
+    words = fold_words(question.text)
+    if find_superlative(words) < len(words) or count_negators(words):
+        return None
+    return next((kind for kind in SUM_KINDS if not load_word_list(kind, question.language).isdisjoint(words)), None)
+
+
+def asks_for_sum(question: Question) -> bool:
+    return read_sum_kind(question) is not None
+
+
+def find_summed_rows(question: Question, tables: Sequence[Table], candidates: Sequence[Candidate]) -> RowsFound | None:
+    """Return the rows of a question for a total or an average; None if it is uncertain which rows or which column it means.
+
+    `tables` have all their rows, and `candidates` are the sentences of all sources.
+    """
+    kind = read_sum_kind(question)
+    if kind is None:
+        return None
+    left_out = {word for name in (kind, *SAYING_NOTHING) for word in load_word_list(name)}
+    content = [word for word in list_content_words(question) if word not in left_out]
+    nearest = keep_nearest_tables(tables, content)
+    found = [rows for table in nearest if (rows := _sum_rows(table, kind, content, question, candidates)) is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def _sum_rows(
+    table: Table, kind: SumKind, content: Sequence[str], question: Question, candidates: Sequence[Candidate]
+) -> RowsFound | None:
+    naming = [word for word in content if not is_measuring_word(word)]
+    column = _choose_column(table, fold_words(question.text), kind)
+    if column is None or table.count_matches(naming) < len(naming) or _names_sum_column(table, kind):
+        return None
+    named = find_rows_by_name(table, content)
+    indices = tuple(index for index in filter_rows(table, content) if not named or index in named)
+    has_row_of_its_own = len(indices) == len(table.rows) and _has_total_row(table, candidates)
+    if has_row_of_its_own or not 1 < len(indices) <= MAX_SUMMED:
+        return None
+    figure = compute_figure([table.rows[index][column] for index in indices], kind)
+    found = RowsFound(table, indices, len(indices), column=table.columns[column], sum_kind=kind, figure=figure)
+    return found if figure else None
+
+
+def _names_sum_column(table: Table, kind: SumKind) -> bool:
+    """Return whether a column has totals or averages already."""
+    return any(matches_any_word(word, list(load_word_list(kind))) for name in table.column_words for word in name)
+
+
+def _choose_column(table: Table, words: Sequence[str], kind: SumKind) -> int | None:
+    """Return the only column of numbers that the question points to. Shares and rates cannot be added."""
+    columns = {
+        index: column
+        for index, column in table.quantities.items()
+        if index and not (kind == "total" and column.unit in NO_SUM_UNITS)
+    }
+    left, has_hint = list_nearest_columns(table.columns, columns, words, list_asked_measures(words))
+    return left[0] if len(left) == 1 and has_hint else None
+
+
+def _has_total_row(table: Table, candidates: Sequence[Candidate]) -> bool:
+    return any(
+        one.source.index == table.source and one.sentence.columns == table.columns and is_total(one.sentence.row)
+        for one in candidates
+        if one.sentence.row
+    )
+
+
+def compute_figure(cells: Sequence[str], kind: SumKind) -> str:
+    """Return the sum or the average of cells, written as the cells are: `€ 1,200` and `€ 950` have the sum `€ 2,150`.
+
+    Return an empty text if a cell has no number or several, or if the units differ.
+    """
+    parts = [part for cell in cells if (part := _split_at_number(cell))]
+    units = {(before.strip(), after.strip()) for before, _, after in parts}
+    figures = [figure for _, figure, _ in parts]
+    decimal = find_decimal_sign([_BLANKS.sub("", figure) for figure in figures])
+    if len(parts) < len(cells) or len(units) > 1 or decimal is None:
+        return ""
+    values = [_read_decimal(figure, decimal) for figure in figures]
+    places = max(map(_count_places, values))
+    value = sum(values, Decimal())
+    if kind == "average":
+        value = round(value / len(values), places + MORE_DECIMALS)
+        places = max(places, _count_places(value.normalize()))
+    before, _, after = parts[0]
+    return f"{before}{_write(value, places, decimal, _find_grouping_sign(figures, decimal))}{after}"
+
+
+def _split_at_number(cell: str) -> tuple[str, str, str] | None:
+    """Return what is before the only number of a cell, the number as written, and what is after it. None for a clock time."""
+    found = list(itertools.islice(NUMBER.finditer(cell), 2))
+    if len(found) != 1 or is_clock(cell.casefold()):
+        return None
+    figure = found[0][0].rstrip(".,")
+    return cell[: found[0].start()], figure, cell[found[0].start() + len(figure) :]
+
+
+def _read_decimal(figure: str, decimal: str) -> Decimal:
+    whole, _, part = figure.partition(decimal) if decimal else (figure, "", "")
+    return Decimal(f"{_SIGNS.sub('', whole)}.{part}" if part else _SIGNS.sub("", whole))
+
+
+def _count_places(value: Decimal) -> int:
+    return max(0, -int(value.as_tuple().exponent))
+
+
+def _find_grouping_sign(figures: Sequence[str], decimal: str) -> str:
+    """Return the sign between the thousands of the figures; empty if they have none."""
+    return next((sign for figure in figures for sign in _SIGNS.findall(figure) if sign != decimal), "")
+
+
+def _write(value: Decimal, places: int, decimal: str, grouping: str) -> str:
+    whole, _, part = f"{value:,.{places}f}".partition(".")
+    whole = whole.replace(",", grouping)
+    return f"{whole}{decimal or ('.' if grouping != '.' else ',')}{part}" if part else whole
