@@ -21,6 +21,7 @@ from modules.llm_platform.domain.research.content_words import shares_content_wo
 from modules.llm_platform.domain.research.question_selector import is_query
 from modules.llm_platform.domain.research.store_key import store_key
 from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens, normalize
+from modules.llm_platform.domain.untrusted.orders import remove_orders
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
 ROUND_QUERIES_VERSION = "1"  # raise it with every change of PROMPT
@@ -28,6 +29,7 @@ MAX_PROMPT_TOKENS: Final = 1200
 MAX_ANSWER_TOKENS: Final = 100
 FRAME_TOKENS: Final = 220  # size of the prompt without the passages and the question
 MAX_PASSAGE_TOKENS: Final = 110  # a longer passage is cut
+MAX_PASSAGE_CHARS: Final = 2000  # more never fit into the tokens
 SHOWN_QUERIES: Final = 12  # the prompt lists the last queries, at most this many
 MODEL_S: Final = 30.0  # seconds for the call
 LATE_QUERIES = "timeout: the model added no queries in time; the rules searched without it"
@@ -157,7 +159,8 @@ def _make_request(context: RoundContext) -> LLMRequest:
     tokens_left = MAX_PROMPT_TOKENS - FRAME_TOKENS - count_tokens(asked) - count_tokens(queries) - count_tokens(missing)
     lines: list[str] = []
     for passage in context.passages:
-        line = cut_to_tokens(f"{one_line(passage.title)}: {one_line(passage.text[:2000])}", MAX_PASSAGE_TOKENS)
+        text = one_line(remove_orders(passage.text[:MAX_PASSAGE_CHARS], question))
+        line = cut_to_tokens(f"{one_line(passage.title)}: {text}", MAX_PASSAGE_TOKENS)
         tokens_left -= count_tokens(line) + 1
         if tokens_left < 0:
             break

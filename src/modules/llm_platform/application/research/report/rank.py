@@ -28,6 +28,7 @@ from modules.llm_platform.domain.research.store_key import KEY_CHARS
 from modules.llm_platform.domain.retrieval.ranking import MIN_USABLE_SCORE, average_criteria, score_by_keywords
 from modules.llm_platform.domain.search.request_count import RequestCount
 from modules.llm_platform.domain.text.language import choose_language
+from modules.llm_platform.domain.untrusted.orders import remove_orders
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from shared.exceptions import AppException
@@ -158,7 +159,7 @@ def _make_request(entries: Sequence[_Entry], question: str, sub_question: str, m
     lines: list[str] = []
     for number, entry in enumerate(entries, 1):
         title = one_line(entry.title[: 2 * RANK_TITLE_CHARS])[:RANK_TITLE_CHARS]
-        text = one_line(entry.text[: 2 * max_chars])[:max_chars]
+        text = one_line(remove_orders(entry.text[: 2 * max_chars], question))[:max_chars]
         lines += [f"{number}. {title}", f"{text} ({entry.note})" if entry.note else text]
     listed = neutralise("\n".join(lines))
     fence = fence_line(question, listed)

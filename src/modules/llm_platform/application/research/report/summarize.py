@@ -26,6 +26,7 @@ from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.language import choose_language, get_language_name
 from modules.llm_platform.domain.text.scripts import WITHOUT_BLANKS
 from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.domain.untrusted.orders import remove_orders
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
 SENTENCES = 5  # summary of a short page
@@ -59,7 +60,7 @@ def _is_standalone(sentence: Sentence) -> bool:
     return whole and len(sentence.text) >= MIN_SENTENCE_CHARS and not sentence.text.endswith((":", "："))
 
 
-SUMMARY_VERSION = "1"  # part of store keys: raise it when the prompt changes
+SUMMARY_VERSION = "2"  # part of store keys: raise it when the prompt changes
 MIN_LONG_TEXT_WORDS = 500
 SUMMARY_MAX_TOKENS = 1024
 MIN_PAGE_TOKENS = 256  # at least this much of the page is sent, however small the context is
@@ -131,7 +132,7 @@ def _make_request(page: Page, question: str, language: str, context_tokens: int)
         source = Source(index=1, title=page.title, url=page.url, text=text)
         packed = fit_to_budget([source], max(MIN_PAGE_TOKENS, max_tokens - sum(map(count_tokens, frame))))
         text, cut = packed.sources[0].text, packed.truncated_tokens
-    user = "\n\n".join([fence, title, neutralise(text), fence, closing])
+    user = "\n\n".join([fence, title, neutralise(remove_orders(text, question)), fence, closing])
     messages = (ChatMessage(role="system", content=rules), ChatMessage(role="user", content=user))
     return LLMRequest(messages=messages, max_tokens=answer_tokens, data_kind="page text"), cut
 

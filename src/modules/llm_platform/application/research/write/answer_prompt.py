@@ -22,10 +22,11 @@ from modules.llm_platform.domain.llm.context_budget import (
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.language import get_language_name
 from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
+from modules.llm_platform.domain.untrusted.orders import remove_orders
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
-ANSWER_VERSION = "1.14"  # Part of the keys of cached answers: raise it if their prompt or the fields of a text change.
-REPORT_VERSION = "1.7"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
+ANSWER_VERSION = "1.15"  # Part of the keys of cached answers: raise it if their prompt or the fields of a text change.
+REPORT_VERSION = "1.8"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
 NO_ANSWER = "NO_ANSWER"
 MIN_SOURCES_TOKENS = 256  # every prompt has room for this much of the sources, however small the context is
 CONTEXT_SHARE = 1 / 3  # the context may take this share of the input tokens, and more if the sources leave room
@@ -128,9 +129,8 @@ def build_prompt(
     room -= count_tokens("".join(context_lines))
     packed = _fit_sources(request, max(MIN_SOURCES_TOKENS, room), sources_tokens, chosen)
     # A title without a text tempts small models to cite it for something that they made up.
-    blocks = [
-        f"{frame.headers[source.index]}\n{neutralise(source.text)}" for source in packed.sources if source.text.strip()
-    ]
+    texts = ((source.index, remove_orders(source.text, request.question)) for source in packed.sources)
+    blocks = [f"{frame.headers[index]}\n{neutralise(text)}" for index, text in texts if text.strip()]
     user_lines = [frame.fence, *blocks, *frame.found, frame.fence, *context_lines, frame.closing]
     messages = (
         ChatMessage(role="system", content=frame.rules),
