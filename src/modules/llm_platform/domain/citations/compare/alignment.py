@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.claim_masks import ClaimMasks, MaskWeights
+from modules.llm_platform.domain.citations.read.amounts import Amount, list_amounts
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import WORD, Word, is_unspaced
 from modules.llm_platform.domain.row_claims.source_tables import SourceTable, read_source_tables
@@ -92,6 +93,11 @@ class SourceText:
     @cached_property
     def tables(self) -> list[SourceTable]:
         return read_source_tables(self.text, self.title, is_whole=self._is_whole)
+
+    @cached_property
+    def amounts(self) -> list[Amount]:
+        """The numbers with units of the whole text."""
+        return list_amounts(self.text)
 
     def read_facts(self, span: Span) -> TextFacts:
         """Return the facts of a passage or sentence. The result is cached for other claims."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
+from modules.llm_platform.domain.citations.read.amounts import list_amounts, use_units
 from modules.llm_platform.domain.citations.read.sentences import read_answer
 from modules.llm_platform.domain.citations.read.words import IDENTIFIER, WORD, is_unspaced
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, ModelVerdict, Verdict
@@ -67,8 +68,8 @@ def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -
 def find_highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdict:
     """Return the highest verdict that a model may give to a claim.
 
-    It is `supported` if the word comparison supports the claim, or if the claim has no figures, dates and identifiers. Otherwise
-    it depends on the lexical verdict:
+    It is `supported` if the word comparison supports the claim, or if the claim has no figures, dates and identifiers. An amount
+    that the quote has in another unit counts as the same figure. Otherwise it depends on the lexical verdict:
 
     - `partial` or `unchecked`: `supported` if the quote has all figures, dates and identifiers of the claim, else `partial`.
     - `unsupported`: `supported` if the quote has exactly the same figures, dates and identifiers in the same order, because then
@@ -76,6 +77,7 @@ def find_highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> Model
     """
     if word_verdict == "supported":
         return "supported"
+    claim = use_units(claim, list_amounts(quote), quote)
     # The folded words of code spans, paths and flags, which count as identifiers.
     literal = frozenset(fold(word) for found in _LITERAL.finditer(claim) for word in WORD.findall(found[0]))
     mine, theirs = _list_facts(claim, literal), _list_facts(quote, literal)

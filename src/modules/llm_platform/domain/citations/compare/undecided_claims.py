@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 from modules.llm_platform.domain.citations.compare.alignment import SourceText
 from modules.llm_platform.domain.citations.compare.model_verdicts import find_highest_verdict
 from modules.llm_platform.domain.citations.compare.verdicts import POSSIBLE_SUPPORT, Judgement
+from modules.llm_platform.domain.citations.read.amounts import list_amounts, use_units
 from modules.llm_platform.domain.citations.read.claims import Claim, read_claim
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
@@ -74,7 +75,8 @@ class PassageToRead(NamedTuple):
 class UndecidedClaim:
     """A claim that a support model may decide, and the passages that it reads. The passage with the highest log-odds counts.
 
-    - `claim` is the text that the model reads: the sentence, or its clauses that cite the source.
+    - `claim` is the text that the model reads: the sentence, or its clauses that cite the source, with amounts in the units of
+      the source.
     - `judgement` is the result of the word comparison.
     - `is_english` is False if the claim or the passages are in another language.
     """
@@ -142,8 +144,9 @@ class UndecidedClaims:
         """
         judgement, source = self._open[key]
         has_claim_only = judgement.verdict == "supported" or not key.clauses
-        said = html.unescape(key.claim if has_claim_only else " ".join(key.clauses))
-        claim, is_english = read_claim(said, self._language), self._is_english(source)
+        written = html.unescape(key.claim if has_claim_only else " ".join(key.clauses))
+        claim, is_english = read_claim(written, self._language), self._is_english(source)
+        said = use_units(claim.text, source.amounts, source.text) if list_amounts(claim.text) else claim.text
         passages = []
         for text, quote in self._find_passages(claim, judgement, source):
             quote_text = source.text[slice(*quote)]
@@ -152,7 +155,7 @@ class UndecidedClaims:
             if judgement.shares_no_word and highest != "supported":  # other figures, or a clause without a marker
                 continue
             passages.append(PassageToRead(_clean(text), _clean(quote_text), quote, highest))
-        return UndecidedClaim(key, claim.text, tuple(passages), judgement, is_english) if passages else None
+        return UndecidedClaim(key, said, tuple(passages), judgement, is_english) if passages else None
 
     def _find_passages(self, claim: Claim, judgement: Judgement, source: SourceText) -> list[tuple[str, Span]]:
         """Return the passages that a support model reads, each with the span that the citation shows; empty if there are none.

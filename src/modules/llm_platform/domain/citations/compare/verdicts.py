@@ -30,7 +30,8 @@ from modules.llm_platform.domain.citations.compare.score import (
     compute_probability,
     load_score_weights,
 )
-from modules.llm_platform.domain.citations.read.claims import Claim
+from modules.llm_platform.domain.citations.read.amounts import list_amounts, use_units
+from modules.llm_platform.domain.citations.read.claims import Claim, read_claim
 from modules.llm_platform.domain.citations.read.words import is_unspaced
 from modules.llm_platform.domain.dtos.citation_dtos import DifferenceKind, Verdict
 from modules.llm_platform.domain.row_claims.claim import RowClaim, RowFinding
@@ -152,12 +153,27 @@ def judge(claim: Claim, source: SourceText, language: str, cells: Sequence[tuple
     the row gets the weakest verdict of its cells.
     """
     judgement = _judge_claim(claim, source, language)
+    if judgement.verdict in ("partial", "unsupported"):
+        judgement = max(judgement, _judge_in_units_of_source(claim, source, language) or judgement, key=_get_rank)
     if not cells or judgement.verdict not in ("partial", "unsupported"):
         return judgement
     judged = tuple(_judge_cell(*cell, source, language) for cell in cells)
     weakest = min(judged, key=_get_rank)
     is_copied = all(cell.is_verbatim for cell in judged)
     return replace(weakest, quote=judgement.quote, cells=judged, mismatch=None, is_verbatim=is_copied)
+
+
+def _judge_in_units_of_source(claim: Claim, source: SourceText, language: str) -> Judgement | None:
+    """Return the judgement on a claim whose amounts are written as in the source: `24 months` for `two years`; None without such.
+
+    The mismatch is dropped, because its offsets count in the other text.
+    """
+    written = use_units(claim.text, source.amounts, source.text) if list_amounts(claim.text) else claim.text
+    if written == claim.text:
+        return None
+    judgement = _judge_claim(read_claim(written, language), source, language)
+    is_certain = judgement.is_verbatim or judgement.is_computed
+    return replace(judgement, mismatch=None, is_verbatim=False, is_computed=is_certain)
 
 
 def judge_clauses(

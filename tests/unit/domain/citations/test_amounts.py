@@ -1,0 +1,78 @@
+"""An amount of a claim is found if the source has it in another unit."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+from tests.unit.domain.citations.test_checker import judged, verdict
+
+from modules.llm_platform.domain.citations.read.amounts import list_amounts, use_units
+
+
+@for_each(
+    ("text", "size"),
+    [
+        ("24 months", 24),
+        ("twenty-four months", 24),
+        ("two years", 24),
+        ("half a year", 6),
+        ("halbes Jahr", 6),
+        ("a decade", 120),
+        ("a fortnight", 20_160),
+        ("14-day", 20_160),
+        ("zwei Wochen", 20_160),
+        ("an hour and a half", 90),
+        ("one and a half hours", 90),
+        ("1½ hours", 90),
+        ("2.5 km", 2500),
+        ("500 g", 0.5),
+        ("half a litre", 0.5),
+    ],
+)
+def test_an_amount_is_read_in_figures_and_words(text: str, size: float) -> None:
+    assert [(amount.size, text[amount.start : amount.end]) for amount in list_amounts(f"{text}.")] == [(size, text)]
+
+
+@for_each("text", ["a man", "at 17 Uhr", "three g", "12 members", "5 feet", "5 °C", "chapter 2 m"])
+def test_what_is_not_converted_is_no_amount(text: str) -> None:
+    assert [amount for amount in list_amounts(text) if amount.dimension != "m"] == []
+
+
+@for_each(
+    ("claim", "text", "written"),
+    [
+        ("It runs two years.", "It runs 24 months.", "It runs 24 months."),
+        ("It runs three years.", "It runs 24 months.", "It runs three years."),
+        ("It runs two years.", "It runs 2 years, or 24 months.", "It runs two years."),
+        (
+            "It takes 90 minutes and weighs 1 kg.",
+            "1,000 g, an hour and a half",
+            "It takes an hour and a half and weighs 1,000 g.",
+        ),
+    ],
+)
+def test_a_claim_takes_the_units_of_the_source(claim: str, text: str, written: str) -> None:
+    assert use_units(claim, list_amounts(text), text) == written
+
+
+@for_each(
+    ("sentence", "text"),
+    [
+        ("The lease runs for two years.", "The lease runs for 24 months."),
+        ("The pool is 2.5 km away.", "The pool is 2,500 metres away."),
+        ("The film is 120 minutes long.", "The film is two hours long."),
+        ("Die Frist beträgt zwei Wochen.", "Die Frist beträgt 14 Tage."),
+    ],
+)
+def test_an_equal_amount_supports(sentence: str, text: str) -> None:
+    assert verdict(sentence, text) == "supported"
+
+
+@for_each(
+    ("sentence", "text"),
+    [
+        ("The lease runs for three years.", "The lease runs for 24 months."),
+        ("The pool is 2.5 km away.", "The school is 2,500 metres away and the pool 900."),
+    ],
+)
+def test_another_amount_or_subject_does_not(sentence: str, text: str) -> None:
+    assert judged(sentence, text).verdict != "supported"
