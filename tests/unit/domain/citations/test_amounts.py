@@ -26,13 +26,17 @@ from modules.llm_platform.domain.citations.read.amounts import list_amounts, use
         ("2.5 km", 2500),
         ("500 g", 0.5),
         ("half a litre", 0.5),
+        ("5 p.m.", 1020),
+        ("17:00", 1020),
+        ("17 Uhr", 1020),
+        ("12:15 am", 15),
     ],
 )
 def test_an_amount_is_read_in_figures_and_words(text: str, size: float) -> None:
-    assert [(amount.size, text[amount.start : amount.end]) for amount in list_amounts(f"{text}.")] == [(size, text)]
+    assert [(amount.size, text[amount.start : amount.end]) for amount in list_amounts(f"{text},")] == [(size, text)]
 
 
-@for_each("text", ["a man", "at 17 Uhr", "three g", "12 members", "5 feet", "5 °C", "chapter 2 m"])
+@for_each("text", ["a man", "at 17", "three g", "1:30:20", "12 members", "5 feet", "5 °C", "chapter 2 m"])
 def test_what_is_not_converted_is_no_amount(text: str) -> None:
     assert [amount for amount in list_amounts(text) if amount.dimension != "m"] == []
 
@@ -61,6 +65,10 @@ def test_a_claim_takes_the_units_of_the_source(claim: str, text: str, written: s
         ("The pool is 2.5 km away.", "The pool is 2,500 metres away."),
         ("The film is 120 minutes long.", "The film is two hours long."),
         ("Die Frist beträgt zwei Wochen.", "Die Frist beträgt 14 Tage."),
+        ("The bar opens at 5 pm.", "The bar opens at 17:00."),
+        ("The bar opens at 17:00.", "The bar opens at 5 p.m. and closes at 8."),
+        ("Die Bar öffnet um 17 Uhr.", "Die Bar öffnet um 17:00 Uhr."),
+        ("The bar is open from 1 to 3 p.m.", "The bar is open from 13:00 to 15:00."),
     ],
 )
 def test_an_equal_amount_supports(sentence: str, text: str) -> None:
@@ -71,6 +79,8 @@ def test_an_equal_amount_supports(sentence: str, text: str) -> None:
     ("sentence", "text"),
     [
         ("The lease runs for three years.", "The lease runs for 24 months."),
+        ("The bar opens at 6 p.m.", "The bar opens at 17:00."),
+        ("The bar opens at 5 a.m.", "The bar opens at 17:00."),
         ("The pool is 2.5 km away.", "The school is 2,500 metres away and the pool 900."),
     ],
 )

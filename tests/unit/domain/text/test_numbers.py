@@ -53,6 +53,26 @@ def test_noon_is_the_twelfth_hour(written: str, hour: str) -> None:
     assert times == {written.removesuffix("pm").strip(), hour}
 
 
+@for_each(
+    ("written", "times"),
+    [
+        ("5 p.m.", {"17:00"}),
+        ("8 am", {"8:00"}),
+        ("08:00", {"08:00", "8:00"}),
+        ("17 Uhr", {"17:00"}),
+        ("5 members", set()),
+    ],
+)
+def test_an_hour_is_a_time_of_the_day(written: str, times: set[str]) -> None:
+    assert {value for value in list_numbers(written)[0][0] if ":" in value} == times
+
+
+def test_the_first_hour_of_a_range_may_be_in_the_same_half_of_the_day() -> None:
+    first, last = (values for values, _ in list_numbers("from 1 to 3 p.m."))
+    assert {"1:00", "13:00"} < first
+    assert "15:00" in last
+
+
 def test_the_month_of_a_date_is_no_number() -> None:
     """`2024-03-05` has the same numbers as `5 March 2024`, whose month is compared by name.
 

@@ -32,7 +32,11 @@ _SCALE = re.compile(
     r"|trillion\w*|mil(?!\w)|万|萬|亿|億|千|百|만|억)",
     re.IGNORECASE,
 )
-_AFTERNOON = re.compile(r" ?p\.?m\b", re.IGNORECASE)
+_HOUR = re.compile(
+    r"(?: ?(?:-|–|to|and|until|bis|und|à|et) ?[0-9]{1,2})? ?(?:([ap])\.?m\b|uhr\b|o['’]clock\b|heures?\b)",
+    re.IGNORECASE,
+)
+MAX_HOUR: Final = 24
 _FACTORS = {
     "thousand": 1e3,
     "tsd": 1e3,
@@ -167,15 +171,27 @@ def list_numbers(text: str) -> list[tuple[NumberValues, Offset]]:
     for match in _NUMBER.finditer(text):
         scale = _SCALE.match(text, match.end())
         values = _SCALED_VALUES[f"{scale[1]} {match[0]}"] if scale else _FIGURES_VALUES[match[0]]
-        clock = _CLOCK.fullmatch(match[0]) if ":" in match[0] else None
-        if clock and _AFTERNOON.match(text, match.end()):
-            values |= {f"{int(clock[1]) % 12 + 12}{clock[2]}"}
-        found.append((values, Offset(match.start())))
+        found.append((values | _list_clock_times(match, text), Offset(match.start())))
         if len(found) >= MAX_NUMBERS:
             break
     if not text.isascii():
         found += _find_han_numbers(text)
     return found
+
+
+def _list_clock_times(number: re.Match[str], text: str) -> NumberValues:
+    """Return the times of the day that a number may stand for: `17:00` for `5 p.m.`, and for the first number of `5 to 7 p.m.`"""
+    written, clock = number[0], _CLOCK.fullmatch(number[0]) if ":" in number[0] else None
+    hour, minutes = (clock[1], clock[2]) if clock else (written, ":00")
+    if not clock and not (len(written) <= 2 and written.isdecimal() and int(written) <= MAX_HOUR):
+        return frozenset()
+    named = _HOUR.match(text, number.end())
+    if named is None:
+        return frozenset({f"{int(hour)}{minutes}"} if clock else ())
+    half, is_range = (named[1] or "").lower(), any(map(str.isdigit, named[0]))
+    hours = {int(hour)} if not half or is_range else set()
+    hours |= {int(hour) % 12 + (12 if half == "p" else 0)} if half else set()
+    return frozenset(f"{one}{minutes}" for one in hours)
 
 
 def _find_han_numbers(text: str) -> list[tuple[NumberValues, Offset]]:

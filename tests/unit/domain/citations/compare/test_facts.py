@@ -108,3 +108,7 @@ def test_a_name_at_the_beginning_of_a_sentence_is_compared(claim: str, text: str
     mismatch = find_name_mismatch(compare(claim, text))
     assert mismatch is not None
     assert text[slice(*mismatch.found)] == found
+
+
+def test_a_short_name_of_a_month_is_no_other_name() -> None:
+    assert find_name_mismatch(compare("The motor broke on 9 August.", "9 Aug: motor broke.")) is None

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from modules.llm_platform.domain.citations.compare.bindings import (
     find_program_name,
@@ -19,6 +20,8 @@ from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, SentenceNumber, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
+
+SHORT_DATE_LETTERS: Final = (3, 4)  # of `Aug` and `Sept`
 
 
 def find_name_mismatch(compared: Comparison) -> Mismatch | None:
@@ -134,6 +137,9 @@ def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFact
 
 
 def _is_same_date(one: str, other: str) -> bool:
-    """Return whether two words are names of the same month or weekday, maybe in two languages: `March` and `März`."""
+    """Return whether two words name the same month or weekday, maybe in two languages or shortened: `March`, `März`, `Mar`."""
     dates = load_date_words()
+    short, name = sorted((one, other), key=len)
+    if len(short) in SHORT_DATE_LETTERS and name in dates and name.startswith(short):
+        return True
     return one in dates and dates[one] == dates.get(other)

@@ -1,4 +1,4 @@
-"""Find amounts that are equal in other units: two years and 24 months, a fortnight and 14 days, 2.5 km and 2,500 metres.
+"""Find amounts that are equal in other units: two years and 24 months, 2.5 km and 2,500 metres, 5 p.m. and 17:00.
 
 `use_units` writes the amounts of a claim as the source writes them, so that both can be compared word by word.
 """
@@ -13,8 +13,9 @@ from modules.llm_platform.domain.text.numbers import find_compound_numbers, list
 from modules.llm_platform.domain.text.stemming import normalize_unit
 from modules.llm_platform.domain.text.tokens import fold
 
-MONTH, YEAR, LENGTH, WEIGHT, VOLUME, TIME = "month", "year", "m", "kg", "l", "min"
+MONTH, YEAR, LENGTH, WEIGHT, VOLUME, TIME, CLOCK = "month", "year", "m", "kg", "l", "min", "clock"
 MONTHS_OF_YEAR: Final = 12
+MINUTES_OF_HOUR, LAST_HOUR = 60, 24
 MINUTES_OF_MONTH: Final = 43_800  # as `unit_sizes.json` has it; a month is no exact number of days
 CONVERTED: Final = frozenset({LENGTH, WEIGHT, VOLUME, TIME})
 NOT_EXACT: Final = frozenset({"mi", "ft", "inch", "yd", "lb", "uhr", "mileage"})  # or, as "17 Uhr", a time of day
@@ -32,6 +33,12 @@ _UNIT = re.compile(
     r"(?P<half>[ -]and[ -]a[ -]half|½)?[\s\u00a0-]{0,2}(?:(?:of )?an? |eine[nrsm]? )?(?P<unit>[^\W\d_]+)"
     r"(?P<more> and a half| et demie?| y media)?"
 )
+_CLOCK_TIME = re.compile(
+    r"(?<![\d:.,])(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?(?![\d:])"
+    r"(?: ?(?P<half>[ap])\.?m\b\.?|(?P<uhr> uhr\b)"
+    r"|(?= ?(?:-|–|to|and|until) ?(?P<end>\d{1,2})(?::\d{2})? ?(?P<half_of_end>[ap])\.?m\b))?",
+    re.IGNORECASE,
+)
 
 
 class Amount(NamedTuple):
@@ -48,8 +55,11 @@ class Amount(NamedTuple):
 
 
 def list_amounts(text: str) -> list[Amount]:
-    """Return the lengths, weights, volumes and times of a text. A number with two possible values gives two amounts."""
-    return [*_read_figures(text), *_read_words(text)]
+    """Return the lengths, weights, volumes, durations and times of the day of a text.
+
+    A number with two possible values gives two amounts.
+    """
+    return [*_read_figures(text), *_read_words(text), *_read_clock_times(text)]
 
 
 def use_units(claim: str, amounts: Sequence[Amount], text: str) -> str:
@@ -67,7 +77,7 @@ def use_units(claim: str, amounts: Sequence[Amount], text: str) -> str:
 
 
 def _has_same_unit(one: Amount, other: Amount) -> bool:
-    return find_unit(one.unit) == find_unit(other.unit)
+    return one.unit == other.unit or (find_unit(one.unit) is not None and find_unit(one.unit) == find_unit(other.unit))
 
 
 def _read_figures(text: str) -> Iterator[Amount]:
@@ -92,6 +102,19 @@ def _read_words(text: str) -> Iterator[Amount]:
         for amount in _read_unit(text, [value], start, end, MIN_SPELLED_UNIT):
             read_to = amount.end
             yield amount
+
+
+def _read_clock_times(text: str) -> Iterator[Amount]:
+    """Yield the times of the day in minutes, with the way they are written as their unit."""
+    for found in _CLOCK_TIME.finditer(text):
+        hour, minute, half = int(found["hour"]), int(found["minute"] or 0), found["half"]
+        if found["end"] and hour < int(found["end"]):
+            half = found["half_of_end"]  # `1 to 3 p.m.` begins in the afternoon, `11 to 3 p.m.` before noon
+        if half:
+            hour = hour % 12 + (12 if half in "pP" else 0)
+        if hour <= LAST_HOUR and minute < MINUTES_OF_HOUR and (half or found["uhr"] or found["minute"]):
+            style = "p.m." if half else "Uhr" if found["uhr"] and not found["minute"] else "24 hours"
+            yield Amount(hour * MINUTES_OF_HOUR + minute, CLOCK, style, *found.span())
 
 
 def _read_unit(text: str, numbers: Sequence[float], start: int, end: int, min_letters: int) -> Iterator[Amount]:
