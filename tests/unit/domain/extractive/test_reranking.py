@@ -48,12 +48,13 @@ WEIGHTS = AnswerWeights(
     words_within=1.0,
     may_answer_from=0.5,
 )
+ACROSS = replace(WEIGHTS, answers_from=2.0)
 LEAVE, TRAINS = "Full-time staff have 26 days", "Trains are booked"
 
 
 @pytest.fixture(autouse=True)
 def weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reranking, "load_answer_weights", lambda kind: WEIGHTS)
+    monkeypatch.setattr(reranking, "load_answer_weights", lambda kind: ACROSS if kind == "across" else WEIGHTS)
 
 
 def select(question: str, text: str = HANDBOOK) -> Selection:
@@ -171,14 +172,16 @@ def test_the_closest_sentences_are_in_the_language_of_the_question(odds_of_engli
     [
         (1.5, 9.0, "en", ["fr", "en"]),  # the question's own language comes first if it answers
         (0.9, 9.0, "fr", ["fr", "en"]),
-        (0.9, 0.9, "", ["en", "fr"]),
-        (0.9, 0.2, "", ["en"]),
+        (0.9, 1.7, "", ["fr", "en"]),
+        (0.9, 0.7, "", ["en"]),
+        (0.4, 0.9, "", ["fr", "en"]),
+        (0.4, 0.3, "", ["en"]),
     ],
 )
 def test_a_foreign_sentence_answers_if_no_own_one_does(
     own: float, foreign: float, quoted: str, shown: list[str]
 ) -> None:
-    """A foreign sentence that may answer is shown among the closest ones."""
+    """A foreign sentence that may answer is shown among the closest ones, if no own one is likelier."""
     selection = select_from_two_languages(
         "How much holiday am I entitled to?",
         "Full-time staff have 26 days of paid leave.",

@@ -301,13 +301,16 @@ def _keep_keyword_choice(selection: Selection, ranked: Sequence[ScoredSentence])
 
 
 def _drop_other_languages(question: Question, ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
-    """Return the sentences that are in the language of the question or, by the support model, may answer it.
+    """Return the sentences in the language of the question, and others that may answer and are as likely as the best of these.
 
     If there are none, all sentences are returned.
     """
+    own = [one.margin for one in ranked if one.candidate.found_in.language == question.language]
+    enough = max([0.0, *own])
 
     def is_shown(one: ScoredSentence) -> bool:
-        return one.candidate.found_in.language == question.language or (one.scored_by == "across" and one.margin >= 0)
+        is_own = one.candidate.found_in.language == question.language
+        return is_own or (one.scored_by == "across" and one.margin >= enough)
 
     return [one for one in ranked if is_shown(one)] or ranked
 
