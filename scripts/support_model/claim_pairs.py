@@ -1,20 +1,23 @@
 """Choose what the first head of the English model learns from: claims with the passages that the product would read beside them.
 
 Usage, in the environment of the product: `python -m scripts.support_model.claim_pairs OUT.jsonl.gz POOL.jsonl.gz --written
-PASSAGES.jsonl… [--squad CLAIMS.jsonl]`
+PASSAGES.jsonl… [--squad CLAIMS.jsonl] [--elsewhere 3]`
 
 CLAIMS is what `squad_claims` wrote.
 
-POOL is what `pool` or `doubted` wrote. The claims of `light`, which change a word or two of their passage, and the short claims
-of `short.jsonl` are sets of their own. A sixth of the passages of `home`, `work` and `short` is left out, as `answer_groups`
-leaves them out.
+POOL is what `pool` or `doubted` wrote. The claims of `light`, which change a word or two of their passage, of `short.jsonl` and
+of `contrast.jsonl` are sets of their own. A sixth of the passages of PARTLY_HELD_OUT is left out, as `answer_groups` leaves
+them out. With `--elsewhere`, so many claims of each passage are also written beside two passages about something else.
 """
 
 import argparse
 import collections
 import gzip
+import itertools
 import json
+import math
 import random
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -27,9 +30,16 @@ from scripts.support_model.texts import write_pairs
 
 from modules.llm_platform.domain.ports.support_model import ENGLISH
 
-PARTLY_HELD_OUT: Final = ("home", "work", "short")
-SHORT: Final = "short"
-EDITED: Final = {"written": 1.0, "light": 0.5, SHORT: 0.0}  # share of the true claims that also get a wrong one
+PARTLY_HELD_OUT: Final = ("home", "work", "short", "contrast")
+OWN_SETS: Final = ("short", "contrast")  # files whose claims are a set of their own
+EDITED: Final = {
+    "written": 1.0,
+    "light": 0.5,
+    "short": 0.0,
+    "contrast": 0.0,
+}  # share of the true claims that also get a wrong one
+MIN_COMMON_LETTERS: Final = 3  # shorter words say nothing about the subject of a passage
+NEAREST_OTHERS: Final = 3  # passages with most words of a claim, one of which it is written beside
 WRITTEN: Final = ("written", "written-edited")  # of POOL: made again here, with shorter passages
 MOST: Final = 5000  # pairs of a set with a label of POOL
 MOST_OF: Final = {
@@ -64,7 +74,7 @@ def place_claim(claim: str, row: dict[str, Any], label: str) -> Pair:
 def read_written(paths: Sequence[Path], drawn: random.Random) -> Iterator[Pair]:
     """Yield the written claims, and true ones with a fact changed."""
     for path in paths:
-        name = SHORT if path.stem == SHORT else "written"
+        name = path.stem if path.stem in OWN_SETS else "written"
         for row in read_passages([path], is_held=False):
             yield from place_and_change(row["claims"], row, name, drawn)
             yield from place_and_change(row.get("light", ()), row, "light", drawn)
@@ -81,6 +91,32 @@ def place_and_change(
             changed = edit_within(placed["claim"], placed["source"], drawn)
             if changed is not None:
                 yield placed | {"claim": changed, "label": "unsupported", "set": f"{name}-edited"}
+
+
+def place_elsewhere(rows: Sequence[dict[str, Any]], claims: int, drawn: random.Random) -> Iterator[Pair]:
+    """Yield claims of each passage beside one that has most of their words, and beside any other."""
+    words = [read_words(row["source"]) for row in rows]
+    counts = collections.Counter(itertools.chain.from_iterable(words))
+    by_word = collections.defaultdict(list)
+    for at, own in enumerate(words):
+        for word in own:
+            by_word[word].append(at)
+    for row in rows:
+        told = row.get("claims", [])
+        for claim in drawn.sample(told, min(claims, len(told))):
+            shared: dict[int, float] = collections.defaultdict(float)
+            for word in read_words(claim["claim"]):
+                for at in by_word[word]:
+                    shared[at] += math.log(len(rows) / counts[word])
+            nearest = sorted(shared, key=lambda at: -shared[at])[: NEAREST_OTHERS + 1]
+            others = [at for at in nearest if rows[at]["source"] != row["source"]]
+            for at in (*drawn.sample(others, min(1, len(others))), drawn.randrange(len(rows))):
+                if rows[at]["source"] != row["source"]:
+                    yield place_claim(claim["claim"], rows[at], "unsupported") | {"set": "unrelated"}
+
+
+def read_words(text: str) -> set[str]:
+    return {word for word in re.findall(r"[a-z0-9]+", text.lower()) if len(word) >= MIN_COMMON_LETTERS}
 
 
 def read_squad_claims(path: Path) -> Iterator[Pair]:
@@ -108,12 +144,17 @@ def main() -> None:
     parser.add_argument("pool", type=Path)
     parser.add_argument("--written", type=Path, nargs="+", required=True)
     parser.add_argument("--squad", type=Path)
+    parser.add_argument(
+        "--elsewhere", type=int, default=0, help="claims of a passage that are also placed beside others"
+    )
     a = parser.parse_args()
     drawn = random.Random(7)
     made = list(read_written(a.written, drawn))
     made += draw_others(a.pool, list(read_passages(a.written, is_held=True)), drawn)
     if a.squad is not None:
         made += read_squad_claims(a.squad)
+    if a.elsewhere:
+        made += place_elsewhere(list(read_passages(a.written, is_held=False)), a.elsewhere, drawn)
     drawn.shuffle(made)
     write_pairs(a.out, made)
 

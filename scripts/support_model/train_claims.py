@@ -39,7 +39,7 @@ TIMES: Final = {
     "light": 5.0, "light-edited": 1.5, "near-copy": 1.0, "written": 3.0, "written-edited": 0.8, "attributionbench": 3.0,
     "lfqa": 3.0, "wice": 4.0, "factcheck-gpt": 2.0, "fool-me-twice": 4.0, "summedits": 5.0, "summedits-edited": 1.5,
     "summedits-sentences": 2.0, "own": 2.0, "breaking-nli": 0.5, "med": 0.6, "packages": 0.5, "manuals": 0.5, "verses": 0.4,
-    "unrelated": 0.6, "squad": 2.0, "short": 14.0,
+    "unrelated": 1.2, "squad": 2.0, "short": 10.0, "contrast": 10.0,
 }  # fmt: skip
 LESS_CERTAIN: Final = {"squad": 0.06}  # label smoothing for claims that a program generated
 
