@@ -387,3 +387,25 @@ def test_a_long_line_below_the_title_of_a_list_takes_linear_time_in_any_pieces()
 
     assert remove(3) == "Sources:\nword. word. word. "
     assert is_linear(lambda: remove(4000), lambda: remove(40_000), 10)
+
+
+@for_each(
+    ("written", "expected"),
+    [
+        ("Quiet is at ten (doc:house-rules.md).", "Quiet is at ten [2]."),
+        ("Quiet is at ten. (doc:house-rules.md)", "Quiet is at ten. [2]"),
+        ("It rains (<https://docs.example/a>).", "It rains [1]."),
+        ("It rains (https://docs.example/a) [1].", "It rains (https://docs.example/a) [1]."),
+        ("See [the page](https://docs.example/a).", "See [the page](https://docs.example/a)."),
+    ],
+)
+@for_each("size", [1, 7, 1000])
+def test_the_address_of_a_source_in_parentheses_cites_it(written: str, expected: str, size: int) -> None:
+    """Small models copy the address from the prompt in place of the number. Before a marker it adds nothing."""
+    sources = [
+        Source(index=1, title="Data model", url="https://docs.example/a", text="It rains."),
+        Source(index=2, title="Rules", url="doc:house-rules.md", text="Quiet is at ten."),
+    ]
+    sanitizer = AnswerSanitizer(sources)
+    shown = "".join(sanitizer.feed(written[at : at + size]) for at in range(0, len(written), size)) + sanitizer.finish()
+    assert shown == expected

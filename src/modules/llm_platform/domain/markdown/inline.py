@@ -7,8 +7,8 @@ Most text is plain, and one pattern recognises it. Other text takes one or more 
 """
 
 import re
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.addresses import KnownAddresses
@@ -17,9 +17,30 @@ from modules.llm_platform.domain.markdown.inline_pass import UNSAFE_IN_CONTEXT, 
 MAX_PLAIN_SIGNS = 1000  # signs in one match of `_compile_plain_text`, which takes memory for each
 MAX_PASSES = 4  # A removal joins text, so it is sanitised again. Text that changes more often is an attack.
 
+_BEGIN_ADDRESS = ("(doc:", "(http", "(<")
 _HARMLESS = str.maketrans(
     {"`": "'", "[": "(", "]": ")", "<": "‹", "&": "+", "@": " ", "\\": " ", ":": " ", "/": " ", ".": " "}
 )
+
+
+class WrittenAddresses:
+    """Replaces the address of a source in parentheses by its marker: small models write `(doc:rules.md)` in place of `[1]`.
+
+    An address before a marker stays, because that cites the source already, and so does the target of a link.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._numbers = {source.url: source.index for source in sources}
+
+    def replace(self, text: str) -> str:
+        if not any(begin in text for begin in _BEGIN_ADDRESS):
+            return text
+        return self._pattern.sub(lambda found: f"[{self._numbers[found[1]]}]", text)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        urls = "|".join(map(re.escape, sorted(self._numbers, key=len, reverse=True)))
+        return re.compile(rf"(?<!\])\(<?({urls})>?\)(?!\s*\[\d)" if urls else r"(?!)")
 
 
 class InlineCleaner:
@@ -29,12 +50,14 @@ class InlineCleaner:
         sources = tuple(sources)
         numbers = tuple(sorted({source.index for source in sources}))
         self._sources = AllowedSources(numbers, KnownAddresses(source.url for source in sources))
+        self._written = WrittenAddresses(sources)
         self._line = LineState()
         self._plain = _compile_plain_text(numbers)
         self.in_table = False  # a bar inside a code span ends the cell of a table
 
     def clean(self, text: str, *, begins_line: bool) -> str:
         """Return a part of a line sanitised. Parts end before a space, or after a sentence of a script without spaces."""
+        text = self._written.replace(text)
         if begins_line:
             self._line = LineState()
         if not self._line.has_split_code and _matches_in_turn(self._plain, text):
