@@ -11,6 +11,7 @@
     python scripts/folder_questions.py --folder mixed4      90 questions about fourteen files, a third of them in other words
     python scripts/folder_questions.py --folder mixed6      80 questions about fourteen files, of eight kinds
     python scripts/folder_questions.py --folder mixed7      100 questions about sixteen files, a quarter in quite other words
+    python scripts/folder_questions.py --folder mixed8      80 questions about fourteen files, among them an FAQ page
     python scripts/folder_questions.py --folder several2    110 questions about fifteen files in six languages
     python scripts/folder_questions.py --folder mixed1      60 questions about eleven files: letters, lists, rules, a rota
     python scripts/folder_questions.py --depth deep         the same for deep answers
@@ -28,6 +29,8 @@
 - `mixed4`: a third of the questions are in other words. Its answers were read after it had been asked once.
 - `mixed5`, `mixed6`: a quarter of the questions are in other words, the others of seven kinds. The answers to `mixed5` were read.
 - `mixed7`: a quarter of the questions have hardly a word of the file. What was found for these was read, other answers not.
+- `mixed8`: eighteen questions are in other words. The answers that were not right were read after it had been asked once, and one
+  of them was mended.
 - `several1`, `several2`: files in five and six languages; three of eleven questions are in other words, and three in another
   language than the file. The answers to `several1` were read, those to `several2` not.
 - `tables`: the rules for named rows had been written when these were first asked; what came later has seen them.
@@ -86,6 +89,7 @@ OF_TEXTS = (
     "mixed5",
     "mixed6",
     "mixed7",
+    "mixed8",
     "several1",
     "several2",
 )
