@@ -36,6 +36,7 @@ class FakeSynthesizer(StreamingSynthesizer):
         name: str = "fake",
         answered: bool = True,
         is_doubtful: bool = False,
+        is_free: bool = False,
         finish_reason: str = "stop",
         error: AppException | None = None,
         fail_after: int = 0,
@@ -43,7 +44,7 @@ class FakeSynthesizer(StreamingSynthesizer):
         spent: Spending | None = None,
         degraded: tuple[Degraded, ...] = (),
     ) -> None:
-        self.name = name
+        self.name, self.is_free = name, is_free
         self.calls: list[SynthesisRequest] = []
         self._text = text
         self._answered = answered

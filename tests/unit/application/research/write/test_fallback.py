@@ -14,7 +14,7 @@ from tests.support.written_answers import judge_of, write_answer
 
 from modules.llm_platform.application.research.events import ResearchEvent, Reset, Token
 from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
-from modules.llm_platform.application.research.write.writing import EMPTY_TEXT, UNSUPPORTED
+from modules.llm_platform.application.research.write.writing import EMPTY_TEXT, REFUSED, UNSUPPORTED
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -64,9 +64,9 @@ async def test_a_failed_writer_is_listed_and_its_cost_included(error: LLMExcepti
     assert (draft.spent.calls, draft.spent.cost_usd) == (2, 1.0)
 
 
-@for_each("text", ["[1]", "[1][2].", "- [1]\n", " \n", "**"])
+@for_each("text", ["[1]", "[1][2].", "- [1]\n", " \n", "**", "The power of the pump is [1][2]."])
 async def test_a_text_without_words_is_no_answer(text: str) -> None:
-    """A small model may write nothing but a marker."""
+    """A small model may write nothing but a marker, or end before it has said anything."""
     fallback = FakeSynthesizer(TEXT, name="b")
     draft = await write_answer(FakeSynthesizer(text, name="small"), SOURCES, fallback=fallback)
     assert draft.text.startswith(TEXT)
@@ -114,6 +114,29 @@ async def test_a_doubtful_text_is_kept_if_a_source_supports_a_sentence(
     assert tokens[0] == text
     assert "".join(tokens) == draft.text
     assert fallback.calls == []
+
+
+@for_each("streamed", [True, False])
+async def test_quotes_take_the_place_of_a_refusal(streamed: bool) -> None:
+    """A model that costs nothing is often too small to find an answer that the quotes have."""
+    writer = FakeSynthesizer("The sources do not say.", name="small", answered=False, is_free=True)
+    draft = await write_answer(writer, SOURCES, fallback=FakeSynthesizer(TEXT, name="quotes"), streamed=streamed)
+    assert draft.text == f"{TEXT}\n\n{get_messages('en').quotes_only}"
+    assert [(entry.component, entry.reason) for entry in draft.degraded] == [("small", REFUSED)]
+
+
+async def test_a_refusal_stays_if_the_quotes_have_no_answer() -> None:
+    """Nothing has failed. A model that costs something, and one that was given wishes, is not overruled."""
+    refusal = "The sources do not say."
+    fallback = FakeSynthesizer("The sources found do not answer this.", name="quotes", answered=False)
+    writer = FakeSynthesizer(refusal, answered=False, is_free=True)
+    draft = await write_answer(writer, SOURCES, fallback=fallback)
+    assert (draft.text.startswith("The sources found do not answer this."), draft.degraded) == (True, ())
+    for is_free, instructions in ((False, None), (True, "In one word.")):
+        fallback = FakeSynthesizer(TEXT)
+        writer = FakeSynthesizer(refusal, answered=False, is_free=is_free)
+        draft = await write_answer(writer, SOURCES, fallback=fallback, instructions=instructions)
+        assert (draft.text.startswith(refusal), fallback.calls) == (True, [])
 
 
 @for_each("streamed", [True, False])

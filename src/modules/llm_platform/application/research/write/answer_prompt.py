@@ -84,8 +84,8 @@ _REPORT_INSTRUCTIONS = (
 # Matches a repetition of the question, which is the last line of the prompt, and the label that models write before an answer.
 _ECHO = re.compile(r"(?:main )?question[*_]*:[^\n]*?(?:\banswer[*_]*:[*_]*|\n)|answer[*_]*:[*_]*", re.I)
 _MARK = re.compile(r"no_answer|no[ -]?answer(?=[^\S\n]*(?:[^\w\s]|\n|\Z))", re.I)
-# Matches what models write after the mark: punctuation, and the numbers of sources, which answer nothing.
-_AFTER_MARK = re.compile(r"\A(?:\[\d{1,4}\]|[\s*_`#>(\"')\].:;,\u2013\u2014-])*")
+# Matches what models write after the mark: punctuation, and the numbers and addresses of sources, which answer nothing.
+_AFTER_MARK = re.compile(r"\A(?:\[\d{1,4}\]|(?:doc:|https?://)[^\s()<>]{1,300}|[\s*_`#>(\"')\].:;,\u2013\u2014-])*")
 _BEGUN_MARKER = re.compile(r"\[\d{0,4}")
 _UNDECIDED_MARK = re.compile(r"no[ -]?answer[^\S\n]*", re.I)
 _LABELS = ("question:", "main_question:", "answer:")

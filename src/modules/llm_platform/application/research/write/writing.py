@@ -32,6 +32,7 @@ from modules.llm_platform.domain.ports.synthesizer import NO_SYNTHESIS, ISynthes
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.text.messages import get_messages
+from modules.llm_platform.domain.text.unfinished import lacks_end
 from shared.exceptions import AppException
 
 LATE = "timeout: not finished before the deadline of the research run"
@@ -41,6 +42,7 @@ UNSUPPORTED = (
     "unsupported: no passage seems to answer the question, and the cited sources support no sentence of the model, so its text "
     "was replaced"
 )
+REFUSED = "refused: the model found no answer, so quotes from the sources take its place; a larger model may do better"
 REPEATED = "repetition: the model repeated itself and was stopped; another model may do better"
 EMPTY_TEXT = "its text contained nothing that can be shown"
 CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_TOKENS for a longer one"
@@ -223,17 +225,39 @@ async def write(draft: Draft) -> WrittenText:
     """Let the writer write the text. If the writer fails, is late or writes nothing, the fallback writes.
 
     If the writer is late, its finished sentences are kept. The fallback writes only if there are none. It also writes if a
-    complete text is doubtful and no source supports it: a small model that finds no answer in its passages invents one.
+    complete text is doubtful and no source supports it: a small model that finds no answer in its passages invents one. And it
+    writes if a model on the operator's hardware finds no answer, because quotes may have one.
     """
     written = await _write(draft)
+    synthesis = written.synthesis
+    if not synthesis.answered and _may_quotes_answer(draft, written):
+        return await _answer_with_quotes(draft, written)
     if not draft.is_held:
         return written
-    synthesis = written.synthesis
     if not synthesis.answered or synthesis.finish_reason in UNFINISHED or await draft.is_supported():
         draft.release()
         return written
     failures = (*written.failures, *synthesis.degraded, Degraded(component=synthesis.synthesizer, reason=UNSUPPORTED))
     return replace(await _fall_back(draft, "unsupported", failures, synthesis.spent), is_replaced=True)
+
+
+def _may_quotes_answer(draft: Draft, written: WrittenText) -> bool:
+    """Return whether the fallback is asked after a text without an answer: for a short answer of a model that costs nothing."""
+    writer, request = draft.writers.writer, draft.run.request
+    is_plain = request.depth != "report" and not (request.instructions or request.context)
+    return is_plain and writer.is_free and not written.has_fallen_back and _may_be_replaced(draft, writer)
+
+
+async def _answer_with_quotes(draft: Draft, written: WrittenText) -> WrittenText:
+    """Return the text of the fallback in place of a refusal. If it has no answer either, nothing has failed."""
+    refusal = written.synthesis
+    failures = (*written.failures, *refusal.degraded)
+    quoted = await _fall_back(draft, "refused", failures, refusal.spent)
+    if not quoted.synthesis.answered:
+        return quoted
+    return replace(
+        quoted, failures=(*failures, Degraded(component=refusal.synthesizer, reason=REFUSED)), is_replaced=True
+    )
 
 
 async def _write(draft: Draft) -> WrittenText:
@@ -251,8 +275,12 @@ async def _write(draft: Draft) -> WrittenText:
 
 
 def has_content(text: str) -> bool:
-    """Return whether a sanitised text has more than markers and punctuation. A small model may write nothing but `[1]`."""
-    return bool(renumber_markers(text, {}).strip(_PUNCTUATION))
+    """Return whether a sanitised text says something.
+
+    A small model may write nothing but `[1]`, or end before it has said anything: `The password is [3][1]`.
+    """
+    said = renumber_markers(text, {}).strip(_PUNCTUATION)
+    return bool(said) and not lacks_end(said)
 
 
 async def _end_late_text(draft: Draft) -> WrittenText:
