@@ -95,3 +95,10 @@ def test_a_reply_is_shown_with_its_question() -> None:
         "How long may I park: Two hours.",
         "The entry costs 4 euros.",
     ]
+
+
+def test_a_reply_with_a_label_is_shown_with_its_question() -> None:
+    text = "Q: Are dogs allowed?\nA: No.\n\nQ: Is there parking?\nA: Yes, behind the hall.\n"
+    shown = [one.shown for one in read(make_source(text), "dogs").forms]
+    assert "Are dogs allowed: A: No." in shown
+    assert "Is there parking: A: Yes, behind the hall." in shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.text.replies import is_bare_reply, is_reply
+from modules.llm_platform.domain.text.replies import is_bare_reply, is_reply, strip_question_label
 
 
 @for_each(
@@ -45,3 +45,11 @@ def test_a_bare_reply_says_nothing_else() -> None:
     assert [is_bare_reply(sentence) for sentence in ("No.", "**\nYes!", "No, but the garage is free.", "No dogs.")] == [
         True, True, False, False,
     ]  # fmt: skip
+
+
+@for_each(
+    ("question", "bare"),
+    [("Q: Are dogs allowed?", "Are dogs allowed?"), ("Frage: Und?", "Und?"), ("Quiet: when?", "Quiet: when?")],
+)
+def test_the_label_of_a_question_says_nothing(question: str, bare: str) -> None:
+    assert strip_question_label(question) == bare

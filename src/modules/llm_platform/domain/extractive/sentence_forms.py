@@ -26,7 +26,7 @@ from modules.llm_platform.domain.extractive.sentences import (
     read_source_blocks,
 )
 from modules.llm_platform.domain.text.language import detect_language, load_stop_words
-from modules.llm_platform.domain.text.replies import is_reply
+from modules.llm_platform.domain.text.replies import is_reply, strip_question_label
 from modules.llm_platform.domain.text.sentences import QUESTION_MARKS, ends_sentence, is_question, split_sentences
 from modules.llm_platform.domain.text.tokens import split_words
 
@@ -207,8 +207,8 @@ def _choose_heading(item: Sentence) -> str:
 
 
 def _read_question(question: str) -> str:
-    """Return the question without its marks, because a lead ends in a colon; empty if it is too long to show."""
-    lead = question.strip(f"{QUESTION_MARKS}¿ ")
+    """Return the question without its label and marks, because a lead ends in a colon; empty if it is too long to show."""
+    lead = strip_question_label(question).strip(f"{QUESTION_MARKS}¿ ")
     return "" if len(lead.split()) > MAX_LEAD_WORDS else lead
 
 

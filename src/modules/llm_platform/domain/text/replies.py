@@ -6,24 +6,37 @@ from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data
 
-MAX_MARKS_BEFORE: Final = 8  # punctuation and markup before the first word: `**\\nNo.`
+MAX_MARKS_BEFORE: Final = 8  # punctuation and markup before the first word: `**` and a line break before `No.`
 _SPACES: Final = r"[^\S\n]{0,3}"
+
+
+def _list_words(name: str) -> str:
+    return "|".join(map(re.escape, load_data("replies")[name].split()))
 
 
 @cache
 def _compile_replies() -> re.Pattern[str]:
-    replies = load_data("replies")
-    spaced, unspaced = ("|".join(map(re.escape, replies[name].split())) for name in ("words", "unspaced_words"))
-    phrases = "|".join(map(re.escape, replies["phrases"]))
+    words = "|".join((*map(re.escape, load_data("replies")["phrases"]), _list_words("words")))
     return re.compile(
-        rf"\W{{0,{MAX_MARKS_BEFORE}}}(?:(?:{phrases}|{spaced})(?:{_SPACES}[.,;:!–—]|\s+[-–—]\s|\s*\Z)"
-        rf"|(?:{unspaced})(?:[。，、；：！,.;!]|\s*\Z))",
+        rf"\W{{0,{MAX_MARKS_BEFORE}}}(?:(?:{_list_words('reply_labels')})\W{{0,3}}[:：]\W{{0,4}})?"
+        rf"(?:(?:{words})(?:{_SPACES}[.,;:!–—]|\s+[-–—]\s|\s*\Z)"
+        rf"|(?:{_list_words('unspaced_words')})(?:[。，、；：！,.;!]|\s*\Z))",
         re.IGNORECASE,
     )
 
 
+@cache
+def _compile_question_label() -> re.Pattern[str]:
+    return re.compile(rf"\A(?:{_list_words('question_labels')})\s?[:：]\s*", re.IGNORECASE)
+
+
+def strip_question_label(question: str) -> str:
+    """Return the question without a label: `Are dogs allowed?` for `Q: Are dogs allowed?`"""
+    return _compile_question_label().sub("", question)
+
+
 def is_reply(sentence: str) -> bool:
-    """Return whether the sentence begins with a yes or a no: `No, only on Mondays.`, but not `No dogs are allowed.`"""
+    """Return whether the sentence begins with a yes or a no: `A: No, only on Mondays.`, but not `No dogs are allowed.`"""
     return _compile_replies().match(sentence) is not None
 
 
