@@ -389,6 +389,32 @@ def test_a_no_denies_what_was_asked() -> None:
     assert (citation.finding, citation.quote) == ("contradicts", "**Can guests use the sauna?**\nNo.")
 
 
+@for_each(
+    ("sentence", "text", "expected"),
+    [
+        ("Dogs are allowed.", "**Are dogs allowed?**\n\nNo.", "contradicts"),
+        ("Dogs are allowed.", "Q: Are dogs allowed?\nA: No.", "contradicts"),
+        ("I can bring my dog.", "Can't I bring my dog? No.", None),
+        ("Parking is free.", "Isn't parking free? No.", None),
+        ("Hunde sind erlaubt.", "Sind Hunde erlaubt? Nein.", None),
+        ("Parken ist erlaubt.", "Ist Parken erlaubt? Nein, alles kostet 5 Euro.", None),
+    ],
+)
+def test_only_a_clear_denial_contradicts(sentence: str, text: str, expected: str | None) -> None:
+    """And an unclear one supports nothing."""
+    language = "de" if "? Nein" in text else "en"
+    source = Source(index=1, title="", url="https://a.test/", text=text)
+    found = check(f"{sentence} [1]", language, [source]).citations[0]
+    assert found.verdict != "supported"
+    if expected:
+        assert found.finding == expected
+
+
+def test_a_reported_question_says_something() -> None:
+    text = 'She asked, "Why did the bridge fail?" Nobody knew.'
+    assert verdict("She asked why the bridge failed.", text) == "supported"
+
+
 def test_a_question_without_a_yes_or_no_supports_nothing() -> None:
     """It says what is asked, not what is so."""
     assert verdict("Children may swim alone.", FAQ) != "supported"

@@ -288,27 +288,38 @@ def test_a_table_supports_a_claim_without_one_of_its_words() -> None:
 
 
 @for_each(
-    ("claim", "verdict"),
+    "claim",
     [
-        ("The annual fees are £600 in total.", "supported"),
-        ("The total annual fee of Margaret Olsen and Judith Kessler is £190.", "supported"),
-        ("The average age is 41.7.", "supported"),
-        ("On average, a member pays an annual fee of £100.", "supported"),
-        ("The annual fees are £620 in total.", "unsupported"),
-        ("The average age is 44.", "unsupported"),
+        "The annual fees are £600 in total.",
+        "The total annual fee of Margaret Olsen and Judith Kessler is £190.",
+        "The average age is 41.7.",
+        "The average age is 41.67.",
+        "The average age is 42.",
+        "On average, a member pays an annual fee of £100.",
     ],
 )
-def test_sums_and_averages_are_computed(claim: str, verdict: str) -> None:
+def test_sums_and_averages_are_computed(claim: str) -> None:
     found = check(claim)
-    assert found.verdict == verdict
-    assert found.finding == ("contradicts" if verdict == "unsupported" else None)
+    assert found.verdict == "supported"
     assert "Margaret Olsen" in found.quote
     assert "Judith Kessler" in found.quote
 
 
-@for_each("claim", ["The total annual fee of Ann and Ben is £190.", "The annual fees are about £600 in total."])
-def test_a_sum_of_something_else_is_left_open(claim: str) -> None:
-    assert check(claim).verdict in ("partial", "unsupported")
+@for_each(
+    "claim",
+    [
+        "The total annual fee of Ann and Ben is £190.",
+        "The annual fees are about £600 in total.",
+        "The annual fees are £620 in total.",
+        "The annual fees are $600 in total.",
+        "The average age is 41.2.",
+        "The annual fees are over £500 in total.",
+        "Margaret Olsen and Judith Kessler pay annual fees of £95 each, altogether.",
+        "There are 6 members in total.",
+    ],
+)
+def test_a_sum_refutes_nothing(claim: str) -> None:
+    """Another number may be a limit, a share or a count."""
     assert check(claim).finding != "contradicts"
 
 

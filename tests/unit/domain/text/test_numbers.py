@@ -67,10 +67,23 @@ def test_an_hour_is_a_time_of_the_day(written: str, times: set[str]) -> None:
     assert {value for value in list_numbers(written)[0][0] if ":" in value} == times
 
 
-def test_the_first_hour_of_a_range_may_be_in_the_same_half_of_the_day() -> None:
-    first, last = (values for values, _ in list_numbers("from 1 to 3 p.m."))
-    assert {"1:00", "13:00"} < first
-    assert "15:00" in last
+@for_each(
+    ("written", "begin"),
+    [
+        ("1 to 3 p.m.", "13:00"),
+        ("11 to 3 p.m.", "11:00"),
+        ("10 to 12 p.m.", "10:00"),
+        ("11:00-12:30 pm", "11:00"),
+        ("5:30 to 5:45 p.m.", "17:30"),
+    ],
+)
+def test_the_first_hour_of_a_range_is_before_the_last(written: str, begin: str) -> None:
+    assert begin in list_numbers(written)[0][0]
+
+
+@for_each("written", ["8 Uhr 30", "3 heures par jour", "9 and 5 p.m."])
+def test_other_numbers_are_no_hours(written: str) -> None:
+    assert [value for value in list_numbers(written)[0][0] if ":" in value] == []
 
 
 def test_the_month_of_a_date_is_no_number() -> None:

@@ -33,7 +33,8 @@ _SCALE = re.compile(
     re.IGNORECASE,
 )
 _HOUR = re.compile(
-    r"(?: ?(?:-|–|to|and|until|bis|und|à|et) ?[0-9]{1,2})? ?(?:([ap])\.?m\b|uhr\b|o['’]clock\b|heures?\b)",
+    r"(?: ?(?:-|–|to|until) ?(?P<end>[0-9]{1,2})(?::(?P<end_minute>[0-9]{2}))?)? ?"
+    r"(?:(?P<half>[ap])\.?m\b|uhr\b(?! ?[0-9])|o['’]clock\b)",
     re.IGNORECASE,
 )
 MAX_HOUR: Final = 24
@@ -180,18 +181,23 @@ def list_numbers(text: str) -> list[tuple[NumberValues, Offset]]:
 
 
 def _list_clock_times(number: re.Match[str], text: str) -> NumberValues:
-    """Return the times of the day that a number may stand for: `17:00` for `5 p.m.`, and for the first number of `5 to 7 p.m.`"""
+    """Return the time of the day that a number stands for: `17:00` for `5 p.m.`, and for the first number of `5 to 7 p.m.`"""
     written, clock = number[0], _CLOCK.fullmatch(number[0]) if ":" in number[0] else None
-    hour, minutes = (clock[1], clock[2]) if clock else (written, ":00")
-    if not clock and not (len(written) <= 2 and written.isdecimal() and int(written) <= MAX_HOUR):
-        return frozenset()
+    hour, minutes = (int(clock[1]), clock[2]) if clock else (0, ":00")
+    if not clock:
+        if not (len(written) <= 2 and written.isdecimal() and int(written) <= MAX_HOUR):
+            return frozenset()
+        hour = int(written)
     named = _HOUR.match(text, number.end())
     if named is None:
-        return frozenset({f"{int(hour)}{minutes}"} if clock else ())
-    half, is_range = (named[1] or "").lower(), any(map(str.isdigit, named[0]))
-    hours = {int(hour)} if not half or is_range else set()
-    hours |= {int(hour) % 12 + (12 if half == "p" else 0)} if half else set()
-    return frozenset(f"{one}{minutes}" for one in hours)
+        return frozenset({f"{hour}{minutes}"} if clock else ())
+    half = (named["half"] or "").lower()
+    if half and named["end"]:
+        begin, end = (hour % 12, minutes), (int(named["end"]) % 12, f":{named['end_minute'] or '00'}")
+        half = half if begin < end else "a" if half == "p" else "p"  # `11 to 3 p.m.` begins before noon
+    elif half and hour > 12:
+        half = ""
+    return frozenset({f"{hour % 12 + (12 if half == 'p' else 0) if half else hour}{minutes}"})
 
 
 def _find_han_numbers(text: str) -> list[tuple[NumberValues, Offset]]:

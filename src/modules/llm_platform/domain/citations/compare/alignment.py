@@ -24,10 +24,17 @@ from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import list_spelling_words, load_other_writings
 from modules.llm_platform.domain.text.positions import Offset, SentenceNumber
-from modules.llm_platform.domain.text.replies import is_bare_reply, is_reply
+from modules.llm_platform.domain.text.replies import is_bare_reply, is_yes
 from modules.llm_platform.domain.text.sentences import Span, is_question, iterate_sentences
 from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, load_related_words
-from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, split_word_parts, split_words
+from modules.llm_platform.domain.text.tokens import (
+    WORD_WITH_APOSTROPHE,
+    fold,
+    normalize,
+    normalize_each,
+    split_word_parts,
+    split_words,
+)
 
 MAX_QUOTE_SENTENCES = 3
 MAX_PIECE_CHARS = 600  # longer text without a full stop is cut, so that a quote stays readable
@@ -42,6 +49,7 @@ MAX_LANGUAGE_CHARS = 500  # the beginning of a source from which its language is
 MEMOIZED_RUNS = 1 << 13  # runs of characters between spaces; pages on one subject share most of them
 
 _ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\s?<https?://[^>\s]+>")  # the target of a link
+MARKS = "*_ \t\r\n"
 _AROUND_A_WORD = "\"'()[]*,.:;!?"
 _WORDS = re.compile(r"\w+")
 _LINE_CUT = re.compile(r"(?<!\s)\s*\n\s*")
@@ -308,19 +316,26 @@ def prepare_source(text: str, title: str, language: str, *, is_whole: bool = Fal
 def _join_replies(text: str, spans: Sequence[Span]) -> list[Span]:
     """Return the spans with each question and its reply in one: `Are dogs allowed? No.` denies what the question asks.
 
-    A no with more words stays alone, because the denial does not hold for these words: `No, but the garage opposite is free.`
+    Marks alone belong to the span before, such as the end of bold text. A no with more words stays alone, because the denial does
+    not hold for these words: `No, but the garage opposite is free.` So do a no that is not known as a negation, and a reply to
+    a question with a negation: `Isn't it free? No.`
     """
     joined: list[Span] = []
     for start, end in spans:
-        if joined and is_question(text[slice(*joined[-1])]) and _belongs_to_question(text[start:end]):
+        asked = text[slice(*joined[-1])] if joined else ""
+        said = text[start:end]
+        is_mark = not any(map(str.isalnum, said))
+        if joined and is_question(asked.rstrip(MARKS)) and (is_mark or _is_answered(asked, said)):
             joined[-1] = joined[-1][0], end
         else:
             joined.append((start, end))
     return joined
 
 
-def _belongs_to_question(said: str) -> bool:
-    return is_bare_reply(said) or (is_reply(said) and not count_negators(split_words(fold(said))))
+def _is_answered(asked: str, said: str) -> bool:
+    negators = count_negators(split_words(fold(said)))
+    answers = (is_yes(said) and not negators) or (is_bare_reply(said) and negators == 1)
+    return answers and not count_negators(WORD_WITH_APOSTROPHE.findall(fold(asked).replace("’", "'")))
 
 
 def _is_table(text: str) -> bool:

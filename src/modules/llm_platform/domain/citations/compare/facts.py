@@ -3,6 +3,8 @@
 Each rule takes a `Comparison` and returns the `Mismatch` that refutes the claim, or None. `verdicts` turns it into a verdict.
 """
 
+from typing import Final
+
 from modules.llm_platform.domain.citations.compare.bindings import is_act_of_another
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.contrasts import find_contrast
@@ -17,6 +19,8 @@ from modules.llm_platform.domain.citations.compare.number_mismatches import (
 )
 from modules.llm_platform.domain.citations.compare.swapped_parts import find_swap, may_swap
 from modules.llm_platform.domain.text.sentences import is_question
+
+CLOSING_QUOTES: Final = ('"', "”", "’", "»", "“", "」", "』")
 
 
 def find_mismatch(compared: Comparison) -> Mismatch | None:
@@ -53,12 +57,12 @@ def is_partial_at_best(compared: Comparison) -> bool:
 
 def _is_only_asked(compared: Comparison) -> bool:
     """Return whether the source asks what the claim says, and does not answer: a question says nothing."""
-    text, (start, end) = compared.source.text, compared.passage.span
-    return (
-        is_question(text[start:end])
-        and not is_question(compared.claim.text)
-        and all(
-            is_question(text[slice(*compared.source.spans[sentence])])
-            for sentence in compared.list_sentences_like_best()
-        )
-    )
+    if is_question(compared.claim.text) or not _asks(compared.passage_facts.text):
+        return False
+    return all(_asks(compared.read_facts(sentence).text) for sentence in compared.list_sentences_like_best())
+
+
+def _asks(text: str) -> bool:
+    """Return whether a text is a question. `She asked, "Why?"` reports one."""
+    bare = text.rstrip(" \t\r\n*_")
+    return is_question(bare) and not bare.endswith(CLOSING_QUOTES)

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.text.positions import ClaimWordNumber, Sentence
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
-SHORT_DATE_LETTERS: Final = (3, 4)  # of `Aug` and `Sept`
+SHORT_DATE_LETTERS: Final = (3, 4)  # lengths of short names such as `Aug` and `Sept`
 
 
 def find_name_mismatch(compared: Comparison) -> Mismatch | None:

@@ -73,7 +73,7 @@ class Judgement:
     - `mismatch` is the difference to show to a reader: what refutes the sentence, or a replaced word of one that is not refuted.
     - `highest_verdict` limits the verdict of a support model, which cannot overrule the word comparison about numbers, or about
       who did something.
-    - `is_computed` is True if the cells of a table decided.
+    - `is_computed` is True if the cells of a table decided, or if the source has a copy with an amount in another unit.
     - `word_verdict` is the lexical verdict if a support model gave `verdict`, else None.
     """
 
@@ -164,7 +164,9 @@ def judge(claim: Claim, source: SourceText, language: str, cells: Sequence[tuple
 
 
 def _judge_in_units_of_source(claim: Claim, source: SourceText, language: str) -> Judgement | None:
-    """Return the judgement on a claim whose amounts are written as in the source: `24 months` for `two years`; None without such.
+    """Return the judgement on a claim with its amounts written as in the source: `24 months` for `two years`.
+
+    Return None if no amount changes.
 
     The mismatch is dropped, because its offsets count in the other text.
     """

@@ -3,6 +3,7 @@
 `use_units` writes the amounts of a claim as the source writes them, so that both can be compared word by word.
 """
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +19,32 @@ MONTHS_OF_YEAR: Final = 12
 MINUTES_OF_HOUR, LAST_HOUR = 60, 24
 MINUTES_OF_MONTH: Final = 43_800  # as `unit_sizes.json` has it; a month is no exact number of days
 CONVERTED: Final = frozenset({LENGTH, WEIGHT, VOLUME, TIME})
-NOT_EXACT: Final = frozenset({"mi", "ft", "inch", "yd", "lb", "uhr", "mileage"})  # or, as "17 Uhr", a time of day
+NOT_CONVERTED: Final = frozenset(
+    {"mi", "ft", "inch", "yd", "lb", "uhr", "mileage", "second"}
+)  # inexact, or with another meaning
+MAX_GAP: Final = 6  # characters between the parts of an amount: `2 hours and 30 minutes`
 MIN_SPELLED_UNIT: Final = 2  # letters of the unit after a number in words: "three g" has none
 HALF: Final = 0.5
+TIMES: Final = frozenset(
+    (
+        "once",
+        "twice",
+        "thrice",
+        "times",
+        "double",
+        "einmal",
+        "zweimal",
+        "dreimal",
+        "doppelt",
+        "fois",
+        "deux-fois",
+        "vez",
+        "veces",
+    )
+)  # before a unit they say how often: `twice a year`
+FRACTIONS: Final = frozenset(
+    ("quarter", "quarters", "third", "thirds", "viertel", "drittel", "dozen", "hundred", "cuartos")
+)
 # Words that are numbers only before a unit.
 BEFORE_UNITS: Final = {
     **dict.fromkeys(("a", "an", "one", "ein", "eine", "einen", "einem", "einer", "eines", "un", "une", "una"), 1.0),
@@ -30,15 +54,23 @@ BEFORE_UNITS: Final = {
 _FIGURES = re.compile(r"[0-9](?:[0-9.,'’\u00a0\u202f]*[0-9])?")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _UNIT = re.compile(
-    r"(?P<half>[ -]and[ -]a[ -]half|½)?[\s\u00a0-]{0,2}(?:(?:of )?an? |eine[nrsm]? )?(?P<unit>[^\W\d_]+)"
-    r"(?P<more> and a half| et demie?| y media)?"
+    r"(?P<half>[ -]and[ -]a[ -]half|½)?(?P<gap>[\s\u00a0-]{0,2})(?P<unit>[^\W\d_]+)(?![\w²³/])"
+    r"(?P<more> and a half| et demie?\b| y media\b)?"
 )
+_OF_HALF = re.compile(r" (?:of )?an? | eine[nrsm]? ")  # before the unit: `half an hour`
 _CLOCK_TIME = re.compile(
     r"(?<![\d:.,])(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?(?![\d:])"
-    r"(?: ?(?P<half>[ap])\.?m\b\.?|(?P<uhr> uhr\b)"
-    r"|(?= ?(?:-|–|to|and|until) ?(?P<end>\d{1,2})(?::\d{2})? ?(?P<half_of_end>[ap])\.?m\b))?",
+    r"(?: ?(?P<half>[ap])\.?m\b\.?|(?P<uhr> uhr\b)(?! ?\d))?",
     re.IGNORECASE,
 )
+_RANGE_BEFORE = re.compile(r"\d ?(?:-|–|to|and|until) ?\Z")
+_NUMBER_BEFORE = re.compile(r"(?:[\d½¼¾]|[€$£%])[\s\u00a0-]?\Z")
+_LAST_WORD = re.compile(r"([^\W\d_]+)(?: (?:and|und|et|y|e|of))?[ -]\Z")
+# What makes an amount a part of another one: a further number or fraction after it.
+_MORE_AFTER = re.compile(
+    r"\.? ?\d| (?:et quart|y medio|y cuarto|e mezzo|e mezza|and three quarters|and a quarter)\b", re.IGNORECASE
+)
+_JOINED = re.compile(r"[.,]{0,2} ?(?:and |und |et |y |e )?")
 
 
 class Amount(NamedTuple):
@@ -55,24 +87,28 @@ class Amount(NamedTuple):
 
 
 def list_amounts(text: str) -> list[Amount]:
-    """Return the lengths, weights, volumes, durations and times of the day of a text.
+    """Return the lengths, weights, volumes, durations and times of the day of a text, in order.
 
-    A number with two possible values gives two amounts.
+    The parts of a compound amount are left out: `2 hours and 30 minutes`, `1 kg 200 g`, `1 h 30`.
     """
-    return [*_read_figures(text), *_read_words(text), *_read_clock_times(text)]
+    found = sorted((*_read_figures(text), *_read_words(text), *_read_clock_times(text)), key=lambda one: one.start)
+    parts = {one.start for pair in itertools.pairwise(found) if _are_parts(text, *pair) for one in pair}
+    return [one for one in found if one.start not in parts and not _MORE_AFTER.match(text, one.end)]
+
+
+def _are_parts(text: str, one: Amount, later: Amount) -> bool:
+    """Return whether two amounts overlap, or are one amount together."""
+    is_of_time = {one.dimension, later.dimension} <= {MONTH, TIME}
+    is_near = later.start - one.end <= MAX_GAP and (is_of_time or one.dimension == later.dimension)
+    return later.start < one.end or (is_near and _JOINED.fullmatch(text, one.end, later.start) is not None)
 
 
 def use_units(claim: str, amounts: Sequence[Amount], text: str) -> str:
     """Return the claim with its amounts written as the text writes them, if the text has an equal one in another unit only."""
-    mine = list_amounts(claim)
-    equal = {
-        (own.start, own.end): others
-        for own in mine
-        if (others := [other for other in amounts if own.equals(other)])
-        and not any(_has_same_unit(own, other) for other in others)
-    }
-    for (start, end), others in sorted(equal.items(), reverse=True):
-        claim = f"{claim[:start]}{text[others[0].start : others[0].end]}{claim[end:]}"
+    for amount in reversed(list_amounts(claim)):
+        equal = [other for other in amounts if amount.equals(other)]
+        if equal and not any(_has_same_unit(amount, other) for other in equal):
+            claim = f"{claim[: amount.start]}{text[equal[0].start : equal[0].end]}{claim[amount.end :]}"
     return claim
 
 
@@ -81,14 +117,23 @@ def _has_same_unit(one: Amount, other: Amount) -> bool:
 
 
 def _read_figures(text: str) -> Iterator[Amount]:
-    for values, offset in list_numbers(text):
-        if (written := _FIGURES.match(text, offset)) is not None:
+    """Yield the amounts in figures. Of `1,500`, which may be one and a half in some language, the larger number is meant."""
+    at = 0
+    for line in text.splitlines(keepends=True):
+        for values, offset in list_numbers(line):
             numbers = [float(value) for value in values if value.replace(".", "", 1).isdecimal()]
-            yield from _read_unit(text, numbers, offset, written.end(), 1)
+            written = _FIGURES.match(text, at + offset)
+            if (
+                numbers
+                and written is not None
+                and not _NUMBER_BEFORE.search(text, max(0, written.start() - 2), written.start())
+            ):
+                yield from _read_unit(text, max(numbers), written.start(), written.end(), 1)
+        at += len(line)
 
 
 def _read_words(text: str) -> Iterator[Amount]:
-    """Yield the amounts whose numbers are words, or an article: `an hour`."""
+    """Yield the amounts whose numbers are words, or an article: `an hour`. Numbers of several words are read in English only."""
     compounds: Mapping[int, tuple[float, int]] = {
         start: (float(min(values)), end)
         for values, (start, end) in find_compound_numbers(text, set(re.split(r"[\W\d_]+", text.lower())))
@@ -99,29 +144,43 @@ def _read_words(text: str) -> Iterator[Amount]:
         if start < read_to or not (start in compounds or word in known or word in BEFORE_UNITS):
             continue
         value, end = compounds.get(start, (float(known.get(word, BEFORE_UNITS.get(word, 1.0))), found.end()))
-        for amount in _read_unit(text, [value], start, end, MIN_SPELLED_UNIT):
+        read_to = end
+        if word in TIMES or _follows_number(text, start):
+            continue
+        for amount in _read_unit(text, value, start, end, MIN_SPELLED_UNIT):
             read_to = amount.end
             yield amount
 
 
+def _follows_number(text: str, start: int) -> bool:
+    """Return whether a number, a currency or a word such as "twice" is right before: `£12 an hour`, `once a year`."""
+    before = text[max(0, start - 24) : start]
+    last = _LAST_WORD.search(before)
+    word = fold(last[1]) if last else ""
+    is_number = word in load_number_words() or word in TIMES or word in FRACTIONS
+    return is_number or _NUMBER_BEFORE.search(before) is not None
+
+
 def _read_clock_times(text: str) -> Iterator[Amount]:
-    """Yield the times of the day in minutes, with the way they are written as their unit."""
+    """Yield the times of the day in minutes, with the way they are written as their unit. The end of a range is left out."""
     for found in _CLOCK_TIME.finditer(text):
         hour, minute, half = int(found["hour"]), int(found["minute"] or 0), found["half"]
-        if found["end"] and hour < int(found["end"]):
-            half = found["half_of_end"]  # `1 to 3 p.m.` begins in the afternoon, `11 to 3 p.m.` before noon
         if half:
             hour = hour % 12 + (12 if half in "pP" else 0)
-        if hour <= LAST_HOUR and minute < MINUTES_OF_HOUR and (half or found["uhr"] or found["minute"]):
+        is_time = hour <= LAST_HOUR and minute < MINUTES_OF_HOUR and (half or found["uhr"] or found["minute"])
+        if is_time and not (half and _RANGE_BEFORE.search(text, max(0, found.start() - 8), found.start())):
             style = "p.m." if half else "Uhr" if found["uhr"] and not found["minute"] else "24 hours"
             yield Amount(hour * MINUTES_OF_HOUR + minute, CLOCK, style, *found.span())
 
 
-def _read_unit(text: str, numbers: Sequence[float], start: int, end: int, min_letters: int) -> Iterator[Amount]:
-    found = _UNIT.match(text, end)
+def _read_unit(text: str, number: float, start: int, end: int, min_letters: int) -> Iterator[Amount]:
+    of_half = _OF_HALF.match(text, end) if number < 1 else None
+    found = _UNIT.match(text, of_half.end() if of_half else end)
     unit = found["unit"].lower() if found else ""
-    known = find_unit(unit) if len(unit) >= min_letters and not {unit, normalize_unit(unit)} & NOT_EXACT else None
-    if found is None or known is None:
+    is_glued_second = found is not None and unit == "s" and not found["gap"]
+    if found is None or len(unit) < min_letters or is_glued_second or {unit, normalize_unit(unit)} & NOT_CONVERTED:
+        return
+    if (known := find_unit(unit)) is None:
         return
     (dimension, factor), halves = known, HALF * bool(found["half"] or found["more"])
     if dimension == YEAR:
@@ -130,5 +189,4 @@ def _read_unit(text: str, numbers: Sequence[float], start: int, end: int, min_le
         dimension, factor = MONTH, 1
     elif dimension not in CONVERTED:
         return
-    for number in numbers:
-        yield Amount((number + halves) * factor, dimension, unit, start, found.end())
+    yield Amount((number + halves) * factor, dimension, unit, start, found.end())
