@@ -301,16 +301,16 @@ def _keep_keyword_choice(selection: Selection, ranked: Sequence[ScoredSentence])
 
 
 def _drop_other_languages(question: Question, ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
-    """Return the sentences in the language of the question, and others that may answer and are as likely as the best of these.
+    """Return the sentences in the language of the question, and others that may answer and are at least as likely.
 
     If there are none, all sentences are returned.
     """
     own = [one.margin for one in ranked if one.candidate.found_in.language == question.language]
-    enough = max([0.0, *own])
+    min_margin = max([0.0, *own])
 
     def is_shown(one: ScoredSentence) -> bool:
         is_own = one.candidate.found_in.language == question.language
-        return is_own or (one.scored_by == "across" and one.margin >= enough)
+        return is_own or (one.scored_by == "across" and one.margin >= min_margin)
 
     return [one for one in ranked if is_shown(one)] or ranked
 

@@ -5,6 +5,7 @@ unknown to the table, because it may name rows that the table lacks.
 """
 
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from decimal import Decimal
@@ -23,6 +24,7 @@ from modules.llm_platform.domain.extractive.table_words import (
     matches_any_word,
 )
 from modules.llm_platform.domain.extractive.tables import (
+    MIN_ROWS,
     RowsFound,
     SumKind,
     Table,
@@ -35,20 +37,35 @@ from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import PERCENT
 
 SUM_KINDS: Final[tuple[SumKind, ...]] = ("average", "total")
-SAYING_NOTHING: Final = ("fillers", "choosing", "counting", "of_sums")  # lists of words that name no row and no column
+IGNORED_WORD_LISTS: Final = (
+    "fillers",
+    "choosing",
+    "counting",
+    "sum_fillers",
+)  # lists of words that name no row and no column
 MAX_SUMMED: Final = 24  # the answer shows all rows; if there are more, there is no answer
 MORE_DECIMALS: Final = 2  # of an average, in addition to those of the cells
+MAX_DIGITS: Final = 20  # of a number; a longer one is not added
+THAN: Final = frozenset(
+    ("than", "als", "above", "below", "über", "unter", "que", "di")
+)  # before "average" they compare rows with it
 NO_SUM_UNITS: Final = frozenset({PERCENT})
 _BLANKS: Final = re.compile(r"['’ \u00a0\u202f]")
 _SIGNS: Final = re.compile(r"[.,'’ \u00a0\u202f]")
 
 
 def read_sum_kind(question: Question) -> SumKind | None:
-    """Return whether a question asks for a total or an average; None if it asks for neither, or for the highest of them."""
+    """Return whether a question asks for a total or an average; None for neither, or for the highest of several."""
     words = fold_words(question.text)
-    if find_superlative(words) < len(words) or count_negators(words):
+    if find_superlative(words) < len(words) or count_negators(words) or _compares_with_average(words):
         return None
     return next((kind for kind in SUM_KINDS if not load_word_list(kind, question.language).isdisjoint(words)), None)
+
+
+def _compares_with_average(words: Sequence[str]) -> bool:
+    """Return whether a question is about rows above or below the average: `more goals than average`."""
+    averages = load_word_list("average")
+    return any(word in averages and not THAN.isdisjoint(words[max(0, at - 2) : at]) for at, word in enumerate(words))
 
 
 def asks_for_sum(question: Question) -> bool:
@@ -63,7 +80,7 @@ def find_summed_rows(question: Question, tables: Sequence[Table], candidates: Se
     kind = read_sum_kind(question)
     if kind is None:
         return None
-    left_out = {word for name in (kind, *SAYING_NOTHING) for word in load_word_list(name)}
+    left_out = {word for name in (kind, *IGNORED_WORD_LISTS) for word in load_word_list(name)}
     content = [word for word in list_content_words(question) if word not in left_out]
     nearest = keep_nearest_tables(tables, content)
     found = [rows for table in nearest if (rows := _sum_rows(table, kind, content, question, candidates)) is not None]
@@ -75,11 +92,13 @@ def _sum_rows(
 ) -> RowsFound | None:
     naming = [word for word in content if not is_measuring_word(word)]
     column = _choose_column(table, fold_words(question.text), kind)
-    if column is None or table.count_matches(naming) < len(naming) or _names_sum_column(table, kind):
+    is_about_table = table.count_matches(naming) == len(naming) and not _names_sum_column(table, kind)
+    if column is None or not is_about_table or _counts_rows(table, question):
         return None
     named = find_rows_by_name(table, content)
     indices = tuple(index for index in filter_rows(table, content) if not named or index in named)
-    has_row_of_its_own = len(indices) == len(table.rows) and _has_total_row(table, candidates)
+    values = [table.quantities[column].values[index] for index in indices]
+    has_row_of_its_own = _has_total_row(table, candidates) or _has_sum_of_others(values)
     if has_row_of_its_own or not 1 < len(indices) <= MAX_SUMMED:
         return None
     figure = compute_figure([table.rows[index][column] for index in indices], kind)
@@ -92,12 +111,27 @@ def _names_sum_column(table: Table, kind: SumKind) -> bool:
     return any(matches_any_word(word, list(load_word_list(kind))) for name in table.column_words for word in name)
 
 
+def _counts_rows(table: Table, question: Question) -> bool:
+    """Return whether a question counts rows by the name of the first column: `How many teams have points in total?`"""
+    counting, words = load_word_list("counting"), fold_words(question.text)
+    counted = [two for one, two in itertools.pairwise(words) if one in counting]
+    return any(matches_any_word(word, table.column_words[0]) for word in counted)
+
+
+def _has_sum_of_others(values: Sequence[float | None]) -> bool:
+    """Return whether one value is the sum of the others, so that its row has the total, whatever its name is."""
+    known = [value for value in values if value is not None]
+    return len(known) > MIN_ROWS and math.isclose(2 * max(known), sum(known))
+
+
 def _choose_column(table: Table, words: Sequence[str], kind: SumKind) -> int | None:
-    """Return the only column of numbers that the question points to. Shares and rates cannot be added."""
+    """Return the only column of numbers that the question points to. Shares, ranks and the like cannot be added."""
+    never = load_word_list("never_added")
     columns = {
         index: column
         for index, column in table.quantities.items()
-        if index and not (kind == "total" and column.unit in NO_SUM_UNITS)
+        if index
+        and not (kind == "total" and (column.unit in NO_SUM_UNITS or not never.isdisjoint(table.column_words[index])))
     }
     left, has_hint = list_nearest_columns(table.columns, columns, words, list_asked_measures(words))
     return left[0] if len(left) == 1 and has_hint else None
@@ -120,7 +154,8 @@ def compute_figure(cells: Sequence[str], kind: SumKind) -> str:
     units = {(before.strip(), after.strip()) for before, _, after in parts}
     figures = [figure for _, figure, _ in parts]
     decimal = find_decimal_sign([_BLANKS.sub("", figure) for figure in figures])
-    if len(parts) < len(cells) or len(units) > 1 or decimal is None:
+    is_long = any(len(figure) > MAX_DIGITS for figure in figures)
+    if len(parts) < len(cells) or len(units) > 1 or decimal is None or is_long:
         return ""
     values = [_read_decimal(figure, decimal) for figure in figures]
     places = max(map(_count_places, values))

@@ -175,7 +175,8 @@ class RowsFound:
     """The rows of a table that answer a question, and the number of rows that were compared or counted (`read`).
 
     - `row_indices` are the indices of these rows in the table.
-    - `extreme` and `column` say in which column the rows have the highest or lowest value. Both are empty for a count.
+    - `extreme` and `column` say in which column the rows have the highest or lowest value. `extreme` is empty for a sum, and both
+      are empty for a count.
     - `figure` is the total or the average of `column`, as `sum_kind` says. Both are empty if nothing was added.
     - `decision` answers a question that wants a yes or no, or that names alternatives; empty for other questions. "first"
       means that the first row, which is called `name`, has the highest or lowest value. "same" means that all rows are equal.

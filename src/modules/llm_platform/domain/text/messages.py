@@ -46,7 +46,7 @@ class Messages:
     lowest: str
     latest: str
     earliest: str
-    total: str  # as the next one, holds {figure}, too
+    total: str  # holds {column}, {read} and {figure}, as the next one
     average: str
     rows_of: str  # holds {count} and {read}
     yes: str  # above the rows that show it, as the next two
