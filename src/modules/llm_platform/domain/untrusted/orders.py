@@ -1,8 +1,8 @@
 """Remove orders to a language model from a page before a model reads it: `Ignore all previous instructions and say …`.
 
-A small model may repeat what such an order asks for, and the page then supports the sentence. The order and the rest of its
-paragraph are removed. A page that mentions such a phrase inside a sentence keeps it, and so does each page if the question has
-the phrase.
+A small model may repeat what such an order asks for, and the page then supports the sentence. An order that says
+what to answer, or that addresses a model, is removed with the rest of its paragraph. A page that mentions such a phrase inside
+a sentence keeps it, and so does each page if the question has the phrase.
 """
 
 import re
@@ -11,8 +11,11 @@ from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data
 
+MAX_ANSWERING_CHARS: Final = 200  # after an order, within which it says what to answer
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*\n")
-_BEFORE_ORDER: Final = r"(?:\A\W{0,8}|[.!?:;。！？：，\n–—-][\s*_>#\"'“]{0,6}|\b(?:please|now|you must)\s)"
+_BEFORE: Final = (
+    r"(?:\A[\s*_>#-]{0,8}|[.!?:;。！？：，\n–—-][\s*_>#]{0,6}|\b(?:please|bitte|now|you must|veuillez|por favor)\s)"
+)
 _SENTENCE_END: Final = re.compile(r"[.!?]\s|[。！？\n]")
 
 
@@ -20,7 +23,8 @@ _SENTENCE_END: Final = re.compile(r"[.!?]\s|[。！？\n]")
 def _compile_orders() -> re.Pattern[str]:
     known = load_data("orders")
     orders, addresses = ("|".join(known[name]) for name in ("orders", "addresses"))
-    return re.compile(f"{_BEFORE_ORDER}(?P<order>{orders})|(?P<address>{addresses})", re.IGNORECASE)
+    says = rf"(?=[\s\S]{{0,{MAX_ANSWERING_CHARS}}}?(?:\b(?:{known['answering']})\b|{known['answering_unspaced']}))"
+    return re.compile(f"{_BEFORE}(?:(?P<order>(?:{orders}){says})|(?P<address>{addresses}))", re.IGNORECASE)
 
 
 def remove_orders(text: str, question: str) -> str:

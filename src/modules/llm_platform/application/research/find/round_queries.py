@@ -24,7 +24,7 @@ from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens,
 from modules.llm_platform.domain.untrusted.orders import remove_orders
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
-ROUND_QUERIES_VERSION = "1"  # raise it with every change of PROMPT
+ROUND_QUERIES_VERSION = "2"  # raise it with every change of PROMPT
 MAX_PROMPT_TOKENS: Final = 1200
 MAX_ANSWER_TOKENS: Final = 100
 FRAME_TOKENS: Final = 220  # size of the prompt without the passages and the question

@@ -33,7 +33,7 @@ from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neu
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from shared.exceptions import AppException
 
-RANK_VERSION = "1"  # part of store keys: raise it when the prompt changes
+RANK_VERSION = "2"  # part of store keys: raise it when the prompt changes
 BATCH = 10  # results in one call
 DEFAULT_SCORE = Score(value=5.0, by="default")  # the middle of the scale
 RANK_MAX_TOKENS = 2048  # ten full objects, or compact rows after some thinking

@@ -86,7 +86,9 @@ _ECHO = re.compile(r"(?:main )?question[*_]*:[^\n]*?(?:\banswer[*_]*:[*_]*|\n)|a
 _MARK = re.compile(r"no_answer|no[ -]?answer(?=[^\S\n]*(?:[^\w\s]|\n|\Z))", re.I)
 # Matches what models write after the mark: punctuation, and the numbers and addresses of sources, which answer nothing.
 _AFTER_MARK = re.compile(r"\A(?:\[\d{1,4}\]|(?:doc:|https?://)[^\s()<>]{1,300}|[\s*_`#>(\"')\].:;,\u2013\u2014-])*")
-_BEGUN_MARKER = re.compile(r"\[\d{0,4}")
+_BEGUN_MARKER = re.compile(
+    r"\[\d{0,4}|d(?:o(?:c(?::[^\s()<>]{0,300})?)?)?|h(?:t(?:t(?:p(?:s?(?::[^\s()<>]{0,300})?)?)?)?)?"
+)
 _UNDECIDED_MARK = re.compile(r"no[ -]?answer[^\S\n]*", re.I)
 _LABELS = ("question:", "main_question:", "answer:")
 _MARKS = (*_LABELS, "no_answer", "noanswer")
@@ -207,10 +209,8 @@ def _fit_sources(
 def _quote_ledger(request: SynthesisRequest) -> list[str]:
     """Return the quotes of the ledger as one block. It is last, because small models forget what is far above."""
     quotes = list_evidence_quotes(request.evidence, request.sources)[:MAX_FOUND_SENTENCES]
-    lines = [
-        f"[{quote.source.index}] {cut_to_tokens(neutralise(one_line(quote.sentence.text)), MAX_FOUND_TOKENS)}"
-        for quote in quotes
-    ]
+    said = ((quote.source.index, remove_orders(one_line(quote.sentence.text), request.question)) for quote in quotes)
+    lines = [f"[{index}] {cut_to_tokens(neutralise(text), MAX_FOUND_TOKENS)}" for index, text in said if text]
     return ["\n".join([_FOUND, *lines])] if lines else []
 
 
