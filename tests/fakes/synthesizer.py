@@ -36,7 +36,7 @@ class FakeSynthesizer(StreamingSynthesizer):
         name: str = "fake",
         answered: bool = True,
         is_doubtful: bool = False,
-        is_free: bool = False,
+        is_small: bool = False,
         finish_reason: str = "stop",
         error: AppException | None = None,
         fail_after: int = 0,
@@ -44,7 +44,7 @@ class FakeSynthesizer(StreamingSynthesizer):
         spent: Spending | None = None,
         degraded: tuple[Degraded, ...] = (),
     ) -> None:
-        self.name, self.is_free = name, is_free
+        self.name, self.is_small = name, is_small
         self.calls: list[SynthesisRequest] = []
         self._text = text
         self._answered = answered

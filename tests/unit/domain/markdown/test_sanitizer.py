@@ -395,6 +395,8 @@ def test_a_long_line_below_the_title_of_a_list_takes_linear_time_in_any_pieces()
         ("Quiet is at ten (doc:house-rules.md).", "Quiet is at ten [2]."),
         ("Quiet is at ten. (doc:house-rules.md)", "Quiet is at ten. [2]"),
         ("It rains (<https://docs.example/a>).", "It rains [1]."),
+        ("It rains (docs.example/a).", "It rains [1]."),
+        ("Call `f(doc:house-rules.md)` now.", "Call `f(doc:house-rules.md)` now."),
         ("It rains (https://docs.example/a) [1].", "It rains (https://docs.example/a) [1]."),
         ("See [the page](https://docs.example/a).", "See [the page](https://docs.example/a)."),
     ],

@@ -17,29 +17,33 @@ from modules.llm_platform.domain.markdown.inline_pass import UNSAFE_IN_CONTEXT, 
 MAX_PLAIN_SIGNS = 1000  # signs in one match of `_compile_plain_text`, which takes memory for each
 MAX_PASSES = 4  # A removal joins text, so it is sanitised again. Text that changes more often is an attack.
 
-_BEGIN_ADDRESS = ("(doc:", "(http", "(<")
+_SCHEME = re.compile(r"^https?://(?:www\.)?")
 _HARMLESS = str.maketrans(
     {"`": "'", "[": "(", "]": ")", "<": "‹", "&": "+", "@": " ", "\\": " ", ":": " ", "/": " ", ".": " "}
 )
 
 
-class WrittenAddresses:
+class AddressCitations:
     """Replaces the address of a source in parentheses by its marker: small models write `(doc:rules.md)` in place of `[1]`.
 
-    An address before a marker stays, because that cites the source already, and so does the target of a link.
+    A web address may lack its scheme, because prompts show it so. An address before a marker stays, because that cites the source
+    already. So do the target of a link, and each address in a text with code.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        self._numbers = {source.url: source.index for source in sources}
+        self._numbers: dict[str, int] = {}
+        for source in sources:
+            for address in (source.url, _SCHEME.sub("", source.url)):
+                self._numbers.setdefault(address, source.index)
 
-    def replace(self, text: str) -> str:
-        if not any(begin in text for begin in _BEGIN_ADDRESS):
+    def cite(self, text: str) -> str:
+        if "(" not in text or "`" in text:
             return text
         return self._pattern.sub(lambda found: f"[{self._numbers[found[1]]}]", text)
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        urls = "|".join(map(re.escape, sorted(self._numbers, key=len, reverse=True)))
+        urls = "|".join(map(re.escape, sorted(filter(None, self._numbers), key=len, reverse=True)))
         return re.compile(rf"(?<!\])\(<?({urls})>?\)(?!\s*\[\d)" if urls else r"(?!)")
 
 
@@ -50,14 +54,14 @@ class InlineCleaner:
         sources = tuple(sources)
         numbers = tuple(sorted({source.index for source in sources}))
         self._sources = AllowedSources(numbers, KnownAddresses(source.url for source in sources))
-        self._written = WrittenAddresses(sources)
+        self._addresses = AddressCitations(sources)
         self._line = LineState()
         self._plain = _compile_plain_text(numbers)
         self.in_table = False  # a bar inside a code span ends the cell of a table
 
     def clean(self, text: str, *, begins_line: bool) -> str:
         """Return a part of a line sanitised. Parts end before a space, or after a sentence of a script without spaces."""
-        text = self._written.replace(text)
+        text = self._addresses.cite(text)
         if begins_line:
             self._line = LineState()
         if not self._line.has_split_code and _matches_in_turn(self._plain, text):

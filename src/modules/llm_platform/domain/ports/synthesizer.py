@@ -59,6 +59,7 @@ class ISynthesizer(ABC):
 
     name: str = "custom"  # shown in `metadata.synthesizer` and `degraded`
     is_free: bool = False  # True if every text costs nothing
+    is_small: bool = False  # True if a model writes that reads only a few passages
     version: str = ""  # version of its prompts or rules: a stored text of another version is not used
     writes_reports: bool = (
         False  # takes `questions`; a writer that does not is asked for one answer to the whole question

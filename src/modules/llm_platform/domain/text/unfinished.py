@@ -1,17 +1,25 @@
-"""Recognise a text of a model that ends before it has said anything: `The password is`."""
+"""Recognise a text of a model that ends before it has said anything: `The password is [3]`."""
 
+import re
 from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.replies import is_reply
 
-MIN_WORDS: Final = 3  # "It is" is no such text
-_ENDS: Final = (".", "!", "?", "。")
+MIN_WORDS: Final = 3  # "It is" may answer
+_MARKERS_AT_END: Final = re.compile(r"(?:\s*\[\d+\])+[\s.:*_]*\Z")
 
 
-def lacks_end(text: str) -> bool:
-    """Return whether a text is one sentence that ends in a form of "to be". `Yes, it is` says something."""
-    words = text.casefold().rstrip(" :").split()
-    if len(words) < MIN_WORDS or is_reply(text) or any(word.endswith(_ENDS) for word in words):
+def is_unfinished(text: str) -> bool:
+    """Return whether a text is one main clause in which markers follow a form of "to be".
+
+    `Yes, the pool is [1]`, `I know how old he is [1]` and `It is free, weil heute Sonntag ist [1]` are finished.
+    """
+    found = _MARKERS_AT_END.search(text)
+    said = text[: found.start()].strip() if found else ""
+    words = said.casefold().split()
+    if len(words) < MIN_WORDS or not said[-1].isalpha() or any(sign in said for sign in ",.;!?\n") or is_reply(said):
         return False
-    return words[-1] in load_words("unfinished", "being") and words[-2] not in load_words("unfinished", "pronouns")
+    is_main_clause = load_words("unfinished", "joining").isdisjoint(words)
+    is_open = words[-1] in load_words("unfinished", "being") and words[-2] not in load_words("unfinished", "pronouns")
+    return is_main_clause and is_open

@@ -118,23 +118,23 @@ async def test_a_doubtful_text_is_kept_if_a_source_supports_a_sentence(
 
 @for_each("streamed", [True, False])
 async def test_quotes_take_the_place_of_a_refusal(streamed: bool) -> None:
-    """A model that costs nothing is often too small to find an answer that the quotes have."""
-    writer = FakeSynthesizer("The sources do not say.", name="small", answered=False, is_free=True)
+    """A small model does not find every answer that the quotes have."""
+    writer = FakeSynthesizer("The sources do not say.", name="small", answered=False, is_small=True)
     draft = await write_answer(writer, SOURCES, fallback=FakeSynthesizer(TEXT, name="quotes"), streamed=streamed)
     assert draft.text == f"{TEXT}\n\n{get_messages('en').quotes_only}"
     assert [(entry.component, entry.reason) for entry in draft.degraded] == [("small", REFUSED)]
 
 
 async def test_a_refusal_stays_if_the_quotes_have_no_answer() -> None:
-    """Nothing has failed. A model that costs something, and one that was given wishes, is not overruled."""
+    """Nothing has failed. A larger model, and one that was given wishes, is not overruled."""
     refusal = "The sources do not say."
     fallback = FakeSynthesizer("The sources found do not answer this.", name="quotes", answered=False)
-    writer = FakeSynthesizer(refusal, answered=False, is_free=True)
+    writer = FakeSynthesizer(refusal, answered=False, is_small=True)
     draft = await write_answer(writer, SOURCES, fallback=fallback)
     assert (draft.text.startswith("The sources found do not answer this."), draft.degraded) == (True, ())
-    for is_free, instructions in ((False, None), (True, "In one word.")):
+    for is_small, instructions in ((False, None), (True, "In one word.")):
         fallback = FakeSynthesizer(TEXT)
-        writer = FakeSynthesizer(refusal, answered=False, is_free=is_free)
+        writer = FakeSynthesizer(refusal, answered=False, is_small=is_small)
         draft = await write_answer(writer, SOURCES, fallback=fallback, instructions=instructions)
         assert (draft.text.startswith(refusal), fallback.calls) == (True, [])
 

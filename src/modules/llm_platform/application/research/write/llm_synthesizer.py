@@ -78,6 +78,7 @@ class LLMSynthesizer(StreamingSynthesizer):
         name: str = "llm",
     ) -> None:
         self.name, self.is_free = name, llm.is_free
+        self.is_small = sources_tokens <= SMALL_BUDGET_TOKENS
         self._llm = llm
         self._context_tokens = context_tokens
         self._sources_tokens = sources_tokens
@@ -123,16 +124,12 @@ class LLMSynthesizer(StreamingSynthesizer):
         synthesis = _make_synthesis(response, written, reader.has_answered, prompt)
         yield synthesis.model_copy(update={"is_doubtful": is_doubtful, "degraded": (*degraded, *synthesis.degraded)})
 
-    @property
-    def _is_small(self) -> bool:
-        return self._sources_tokens <= SMALL_BUDGET_TOKENS
-
     def _answer_without_model(self, request: SynthesisRequest, rows: RowsFound | None) -> Synthesis | None:
         """Return the answer if there are no sources, or if rows answer and the model is small; None if the model must answer."""
         messages = get_messages(request.language)
         if not request.sources:
             return Synthesis(text=messages.nothing_found, synthesizer=self.name, answered=False)
-        if rows is not None and self._is_small and not request.has_wishes:
+        if rows is not None and self.is_small and not request.has_wishes:
             return Synthesis(text=render_rows(rows, messages), synthesizer=EXTRACTIVE)
         return None
 
@@ -140,7 +137,7 @@ class LLMSynthesizer(StreamingSynthesizer):
         """Return the rows that answer; None for a report. A larger model compares rows itself if it can read them all."""
         if request.questions or not any(source.is_whole for source in request.sources):
             return None
-        if not self._is_small and sum(count_tokens(one.text) for one in request.sources) <= self._sources_tokens:
+        if not self.is_small and sum(count_tokens(one.text) for one in request.sources) <= self._sources_tokens:
             return None
         return choose_rows(request.sources, request.question, request.language)
 
@@ -153,7 +150,7 @@ class LLMSynthesizer(StreamingSynthesizer):
         if request.questions:
             return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, None), False, ()
         limit, is_doubtful, degraded = self._sources_tokens, False, NO_FAILURE
-        if self._is_small:
+        if self.is_small:
             sources = await run_in_thread_if_long(
                 chars, remove_rows_of_other_days, request.sources, request.question, request.language
             )

@@ -36,7 +36,7 @@ class SharedSynthesizer(StreamingSynthesizer):
         version: str = "",
         lock: IKeyLock = NO_KEY_LOCK,
     ) -> None:
-        self.name, self.is_free = writer.name, writer.is_free
+        self.name, self.is_free, self.is_small = writer.name, writer.is_free, writer.is_small
         self.version = writer.version
         self.writes_reports = writer.writes_reports
         self._writer = writer

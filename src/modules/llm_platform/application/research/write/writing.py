@@ -32,7 +32,7 @@ from modules.llm_platform.domain.ports.synthesizer import NO_SYNTHESIS, ISynthes
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.text.messages import get_messages
-from modules.llm_platform.domain.text.unfinished import lacks_end
+from modules.llm_platform.domain.text.unfinished import is_unfinished
 from shared.exceptions import AppException
 
 LATE = "timeout: not finished before the deadline of the research run"
@@ -42,7 +42,7 @@ UNSUPPORTED = (
     "unsupported: no passage seems to answer the question, and the cited sources support no sentence of the model, so its text "
     "was replaced"
 )
-REFUSED = "refused: the model found no answer, so quotes from the sources take its place; a larger model may do better"
+REFUSED = "the model found no answer, so quotes from the sources take its place; a larger model may do better"
 REPEATED = "repetition: the model repeated itself and was stopped; another model may do better"
 EMPTY_TEXT = "its text contained nothing that can be shown"
 CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_TOKENS for a longer one"
@@ -60,7 +60,7 @@ class WrittenText:
     - `synthesis` is the text as its writer returned it, with the costs of the writers so far.
     - `failures` say why the text is cut off, or why the fallback wrote it.
     - `has_fallen_back` is True if the fallback wrote the text. `is_replaced` is True if it did so because no source supports the
-      text of the writer.
+      text of the writer, or because the writer found no answer.
     """
 
     synthesis: Synthesis
@@ -226,11 +226,11 @@ async def write(draft: Draft) -> WrittenText:
 
     If the writer is late, its finished sentences are kept. The fallback writes only if there are none. It also writes if a
     complete text is doubtful and no source supports it: a small model that finds no answer in its passages invents one. And it
-    writes if a model on the operator's hardware finds no answer, because quotes may have one.
+    writes if a small model finds no answer, because quotes may have one.
     """
     written = await _write(draft)
     synthesis = written.synthesis
-    if not synthesis.answered and _may_quotes_answer(draft, written):
+    if not synthesis.answered and _can_ask_fallback(draft, written):
         return await _answer_with_quotes(draft, written)
     if not draft.is_held:
         return written
@@ -241,11 +241,11 @@ async def write(draft: Draft) -> WrittenText:
     return replace(await _fall_back(draft, "unsupported", failures, synthesis.spent), is_replaced=True)
 
 
-def _may_quotes_answer(draft: Draft, written: WrittenText) -> bool:
-    """Return whether the fallback is asked after a text without an answer: for a short answer of a model that costs nothing."""
+def _can_ask_fallback(draft: Draft, written: WrittenText) -> bool:
+    """Return whether the fallback may replace a refusal: it was a short answer of a small model, without wishes of the reader."""
     writer, request = draft.writers.writer, draft.run.request
     is_plain = request.depth != "report" and not (request.instructions or request.context)
-    return is_plain and writer.is_free and not written.has_fallen_back and _may_be_replaced(draft, writer)
+    return is_plain and writer.is_small and not written.has_fallen_back and _may_be_replaced(draft, writer)
 
 
 async def _answer_with_quotes(draft: Draft, written: WrittenText) -> WrittenText:
@@ -279,8 +279,7 @@ def has_content(text: str) -> bool:
 
     A small model may write nothing but `[1]`, or end before it has said anything: `The password is [3][1]`.
     """
-    said = renumber_markers(text, {}).strip(_PUNCTUATION)
-    return bool(said) and not lacks_end(said)
+    return bool(renumber_markers(text, {}).strip(_PUNCTUATION)) and not is_unfinished(text)
 
 
 async def _end_late_text(draft: Draft) -> WrittenText:
