@@ -7,7 +7,8 @@ from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.replies import is_reply
 
 MIN_WORDS: Final = 3  # "It is" may answer
-_MARKERS_AT_END: Final = re.compile(r"(?:\s*\[\d+\])+[\s.:*_]*\Z")
+MAX_END_CHARS: Final = 120  # searched for markers
+_MARKERS_AT_END: Final = re.compile(r"(?:\s{0,3}\[\d{1,9}\]){1,9}[\s.:*_]{0,8}\Z")
 
 
 def is_unfinished(text: str) -> bool:
@@ -15,7 +16,7 @@ def is_unfinished(text: str) -> bool:
 
     `Yes, the pool is [1]`, `I know how old he is [1]` and `It is free, weil heute Sonntag ist [1]` are finished.
     """
-    found = _MARKERS_AT_END.search(text)
+    found = _MARKERS_AT_END.search(text, max(0, len(text) - MAX_END_CHARS))
     said = text[: found.start()].strip() if found else ""
     words = said.casefold().split()
     if len(words) < MIN_WORDS or not said[-1].isalpha() or any(sign in said for sign in ",.;!?\n") or is_reply(said):

@@ -22,6 +22,7 @@ CONVERTED: Final = frozenset({LENGTH, WEIGHT, VOLUME, TIME})
 NOT_CONVERTED: Final = frozenset(
     {"mi", "ft", "inch", "yd", "lb", "uhr", "mileage", "second"}
 )  # inexact, or with another meaning
+BEFORE_CHARS: Final = 24  # searched for a number before an amount
 MAX_GAP: Final = 6  # characters between the parts of an amount: `2 hours and 30 minutes`
 MIN_SPELLED_UNIT: Final = 2  # letters of the unit after a number in words: "three g" has none
 HALF: Final = 0.5
@@ -65,7 +66,7 @@ _CLOCK_TIME = re.compile(
 )
 _RANGE_BEFORE = re.compile(r"\d ?(?:-|–|to|and|until) ?\Z")
 _NUMBER_BEFORE = re.compile(r"(?:[\d½¼¾]|[€$£%])[\s\u00a0-]?\Z")
-_LAST_WORD = re.compile(r"([^\W\d_]+)(?: (?:and|und|et|y|e|of))?[ -]\Z")
+_LAST_WORD = re.compile(r"([^\W\d_]{1,24})(?: (?:and|und|et|y|e|of))?[ -]\Z")
 # What makes an amount a part of another one: a further number or fraction after it.
 _MORE_AFTER = re.compile(
     r"\.? ?\d| (?:et quart|y medio|y cuarto|e mezzo|e mezza|and three quarters|and a quarter)\b", re.IGNORECASE
@@ -154,7 +155,7 @@ def _read_words(text: str) -> Iterator[Amount]:
 
 def _follows_number(text: str, start: int) -> bool:
     """Return whether a number, a currency or a word such as "twice" is right before: `£12 an hour`, `once a year`."""
-    before = text[max(0, start - 24) : start]
+    before = text[max(0, start - BEFORE_CHARS) : start]
     last = _LAST_WORD.search(before)
     word = fold(last[1]) if last else ""
     is_number = word in load_number_words() or word in TIMES or word in FRACTIONS
