@@ -410,6 +410,10 @@ def test_only_a_clear_denial_contradicts(sentence: str, text: str, expected: str
         assert found.finding == expected
 
 
+def test_a_question_of_the_source_may_be_repeated() -> None:
+    assert verdict("Are dogs allowed?", "# Pool\n\nAre dogs allowed? No.") == "supported"
+
+
 def test_a_reported_question_says_something() -> None:
     text = 'She asked, "Why did the bridge fail?" Nobody knew.'
     assert verdict("She asked why the bridge failed.", text) == "supported"

@@ -44,11 +44,8 @@ IGNORED_WORD_LISTS: Final = (
     "sum_fillers",
 )  # lists of words that name no row and no column
 MAX_SUMMED: Final = 24  # the answer shows all rows; if there are more, there is no answer
-MORE_DECIMALS: Final = 2  # of an average, in addition to those of the cells
+MORE_DECIMALS: Final = 2  # an average may have more decimals than the cells, by this number
 MAX_DIGITS: Final = 20  # of a number; a longer one is not added
-THAN: Final = frozenset(
-    ("than", "als", "above", "below", "über", "unter", "que", "di")
-)  # before "average" they compare rows with it
 NO_SUM_UNITS: Final = frozenset({PERCENT})
 _BLANKS: Final = re.compile(r"['’ \u00a0\u202f]")
 _SIGNS: Final = re.compile(r"[.,'’ \u00a0\u202f]")
@@ -64,8 +61,8 @@ def read_sum_kind(question: Question) -> SumKind | None:
 
 def _compares_with_average(words: Sequence[str]) -> bool:
     """Return whether a question is about rows above or below the average: `more goals than average`."""
-    averages = load_word_list("average")
-    return any(word in averages and not THAN.isdisjoint(words[max(0, at - 2) : at]) for at, word in enumerate(words))
+    averages, than = load_word_list("average"), load_word_list("than_average")
+    return any(word in averages and not than.isdisjoint(words[max(0, at - 2) : at]) for at, word in enumerate(words))
 
 
 def asks_for_sum(question: Question) -> bool:

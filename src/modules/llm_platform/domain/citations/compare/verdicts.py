@@ -39,7 +39,7 @@ from modules.llm_platform.domain.row_claims.judgement import judge_rows
 from modules.llm_platform.domain.row_claims.source_tables import SourceTable
 from modules.llm_platform.domain.text.language import detect_language, get_primary_subtag
 from modules.llm_platform.domain.text.negation import is_denied_at
-from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.sentences import Span, is_question
 from modules.llm_platform.domain.text.tokens import normalize
 
 MIN_WORDS_AFTER_COLON: Final = 4  # shortest statement after a colon
@@ -117,6 +117,8 @@ def is_verbatim(claim: Claim, source: SourceText) -> bool:
 
     The text before a colon and the statement after it may be in different places, and the former may be in the title.
     """
+    if is_question(claim.text) and claim.facts.normalized in source.normalized:
+        return True  # the reply after a question denies no question
     if any(sign not in source.text for sign in UNIT_SIGNS.intersection(claim.text)):
         return False  # normalized words have no signs
     if not any(len(word.key) > 1 or is_unspaced(word.key) for word in claim.words):

@@ -7,9 +7,11 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.quantities import find_unit
+from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.numbers import find_compound_numbers, list_numbers, load_number_words
 from modules.llm_platform.domain.text.stemming import normalize_unit
 from modules.llm_platform.domain.text.tokens import fold
@@ -19,38 +21,12 @@ MONTHS_OF_YEAR: Final = 12
 MINUTES_OF_HOUR, LAST_HOUR = 60, 24
 MINUTES_OF_MONTH: Final = 43_800  # as `unit_sizes.json` has it; a month is no exact number of days
 CONVERTED: Final = frozenset({LENGTH, WEIGHT, VOLUME, TIME})
-NOT_CONVERTED: Final = frozenset(
-    {"mi", "ft", "inch", "yd", "lb", "uhr", "mileage", "second"}
-)  # inexact, or with another meaning
+# Inexact, or with another meaning: `a second opinion`.
+NOT_CONVERTED: Final = frozenset({"mi", "ft", "inch", "yd", "lb", "uhr", "mileage", "second"})
 BEFORE_CHARS: Final = 24  # searched for a number before an amount
 MAX_GAP: Final = 6  # characters between the parts of an amount: `2 hours and 30 minutes`
 MIN_SPELLED_UNIT: Final = 2  # letters of the unit after a number in words: "three g" has none
 HALF: Final = 0.5
-TIMES: Final = frozenset(
-    (
-        "once",
-        "twice",
-        "thrice",
-        "times",
-        "double",
-        "einmal",
-        "zweimal",
-        "dreimal",
-        "doppelt",
-        "fois",
-        "deux-fois",
-        "vez",
-        "veces",
-    )
-)  # before a unit they say how often: `twice a year`
-FRACTIONS: Final = frozenset(
-    ("quarter", "quarters", "third", "thirds", "viertel", "drittel", "dozen", "hundred", "cuartos")
-)
-# Words that are numbers only before a unit.
-BEFORE_UNITS: Final = {
-    **dict.fromkeys(("a", "an", "one", "ein", "eine", "einen", "einem", "einer", "eines", "un", "une", "una"), 1.0),
-    **dict.fromkeys(("halbe", "halbes", "halben", "halber", "demi", "demie", "medio", "media", "mezzo", "mezza"), HALF),
-}
 
 _FIGURES = re.compile(r"[0-9](?:[0-9.,'’\u00a0\u202f]*[0-9])?")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -139,18 +115,26 @@ def _read_words(text: str) -> Iterator[Amount]:
         start: (float(min(values)), end)
         for values, (start, end) in find_compound_numbers(text, set(re.split(r"[\W\d_]+", text.lower())))
     }
-    known, read_to = load_number_words(), 0
+    known, read_to = _load_numbers(), 0
     for found in _WORD.finditer(text):
         word, start = fold(found[0]), found.start()
-        if start < read_to or not (start in compounds or word in known or word in BEFORE_UNITS):
+        if start < read_to or not (start in compounds or word in known):
             continue
-        value, end = compounds.get(start, (float(known.get(word, BEFORE_UNITS.get(word, 1.0))), found.end()))
+        value, end = compounds.get(start) or (known[word], found.end())
         read_to = end
-        if word in TIMES or _follows_number(text, start):
+        if word in load_words("amounts", "how_often") or _follows_number(text, start):
             continue
         for amount in _read_unit(text, value, start, end, MIN_SPELLED_UNIT):
             read_to = amount.end
             yield amount
+
+
+@cache
+def _load_numbers() -> Mapping[str, float]:
+    """Return the numbers of words before a unit, where an article is a one: `an hour`."""
+    before_units = {"one": 1.0, "half": HALF}
+    found = {word: number for name, number in before_units.items() for word in load_words("amounts", name)}
+    return found | {word: float(value) for word, value in load_number_words().items()}
 
 
 def _follows_number(text: str, start: int) -> bool:
@@ -158,8 +142,8 @@ def _follows_number(text: str, start: int) -> bool:
     before = text[max(0, start - BEFORE_CHARS) : start]
     last = _LAST_WORD.search(before)
     word = fold(last[1]) if last else ""
-    is_number = word in load_number_words() or word in TIMES or word in FRACTIONS
-    return is_number or _NUMBER_BEFORE.search(before) is not None
+    is_part = word in load_words("amounts", "how_often") or word in load_words("amounts", "fractions")
+    return is_part or word in load_number_words() or _NUMBER_BEFORE.search(before) is not None
 
 
 def _read_clock_times(text: str) -> Iterator[Amount]:
