@@ -23,6 +23,7 @@ from modules.llm_platform.domain.extractive.reranking import (
     list_quotable,
     make_model_input,
     mark_agreed,
+    measure_distinction,
     select_nearest,
 )
 from modules.llm_platform.domain.extractive.selection import Selection, add_antecedent, choose_by_words
@@ -44,6 +45,7 @@ WEIGHTS = AnswerWeights(
     bias=0.0,
     features={"log_odds": 1.0, "closeness": 1.0},
     answers_from=1.0,
+    stands_out_from=None,
     words_from=-1.0,
     words_within=1.0,
     may_answer_from=0.5,
@@ -131,7 +133,7 @@ def test_the_words_do_not_decide_against_a_much_better_sentence() -> None:
     assert chosen_by(question, lambda text: 0.9 if TRAINS in text else -0.2) == []
 
 
-@for_each("log_odds, may_answer", [(0.9, True), (0.1, False), (-9.0, False)])
+@for_each("log_odds, may_answer", [(0.9, True), (-0.3, True), (-0.5, False), (-9.0, False)])
 def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: bool) -> None:
     """The sentence is not a certain answer, but the text must not deny an answer."""
     selection = select("How much holiday am I entitled to?")
@@ -145,7 +147,37 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
     assert may_answer is False or LEAVE in chosen.ordered[0].sentence.text
 
 
-@for_each("odds_of_english, may_answer", [(0.2, False), (0.9, True)])
+@for_each(
+    "others, chosen",
+    [
+        (-3.0, ["Full-time staff have 26 days of paid leave a year, plus public holidays."]),
+        (0.4, []),
+    ],
+)
+def test_a_less_certain_answer_is_quoted_if_no_other_sentence_is_nearly_as_likely(
+    others: float, chosen: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = replace(WEIGHTS, stands_out_from=0.0)
+    monkeypatch.setattr(reranking, "load_answer_weights", lambda kind: limits)
+    question = "How much holiday am I entitled to?"
+    assert chosen_by(question, lambda text: 0.9 if LEAVE in text else others) == chosen
+    assert chosen_by(question, lambda text: 0.3 if LEAVE in text else -9.0) == []
+
+
+def test_a_repetition_does_not_compete_with_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second document that says the same makes the answer no less certain."""
+    selection = select("How much holiday am I entitled to?", HANDBOOK + "\n\n# Again\n\n" + HANDBOOK)
+    readings = [
+        ScoredSentence(one, 0.0, 0.0, 0.9 if LEAVE in one.sentence.text else -3.0) for one in list_quotable(selection)
+    ]
+    first = max(readings, key=lambda one: one.margin)
+    assert sum(LEAVE in one.candidate.sentence.text for one in readings) == 2
+    assert measure_distinction(first, readings) == pytest.approx(
+        measure_distinction(first, [one for one in readings if one is first or one.margin < 0])
+    )
+
+
+@for_each("odds_of_english, may_answer", [(-0.5, False), (0.9, True)])
 def test_the_closest_sentences_are_in_the_language_of_the_question(odds_of_english: float, may_answer: bool) -> None:
     """A sentence in another language is shown only if it answers, or if there are no others."""
     french = "Le personnel de la mairie travaille trente-cinq heures par semaine et ses congés sont fixés avec le chef."

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import exp, log1p
 from statistics import fmean, pstdev
 from typing import Final, Literal
 
@@ -37,6 +38,7 @@ BEST_BY_WORDS: Final = 64  # of the English ones; where static vectors exist, th
 MIN_MEASURED: Final = 24  # sentences that make a mean and a deviation
 MAX_READ: Final = 8  # sentences of one question that the support model scores
 NEARLY_BEST_LOG_ODDS: Final = 1.0  # the log-odds of a further quote may be lower than the best by this much
+DENIED_BELOW: Final = -0.9  # if even the best sentence has a lower margin, the sources are said not to answer
 # The best of at least MIN_AGREEMENT_SENTENCES sentences by words is agreed if it is also one of the AGREEMENT_RANKS nearest to
 # the question.
 MIN_AGREEMENT_SENTENCES: Final = 60
@@ -56,14 +58,17 @@ class AnswerWeights:
     """The weights of the features of a sentence, and the limits of its log-odds.
 
     - From `answers_from` on, a sentence is quoted, even if it shares few words with the question.
+    - From `stands_out_from` on, the best sentence is quoted although it is less certain, because no other one is nearly as
+      likely (`measure_distinction`). None if this says nothing about the sentences of a model.
     - If the best of all sentences has at least `words_from`, the keyword choice stays, provided that the best of them
       is lower by at most `words_within`. This limit is wide for `near`.
-    - From `may_answer_from` on, a sentence is shown as one that may answer.
+    - From `may_answer_from` on, a sentence may answer.
     """
 
     bias: float
     features: Mapping[str, float]
     answers_from: float
+    stands_out_from: float | None
     words_from: float
     words_within: float
     may_answer_from: float
@@ -270,7 +275,7 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
     is_dropped = False
     for group in filter(None, (own, foreign)):
         chosen = _keep_keyword_choice(selection, group)
-        if not chosen and (chosen := _choose_answers(group)) and lacks_exact(selection.question, chosen):
+        if not chosen and (chosen := _choose_answers(group, ranked)) and lacks_exact(selection.question, chosen):
             chosen, is_dropped = [], True
         if chosen:
             return RerankedSelection(replace(selection, chosen=chosen), [one.candidate for one in ranked])
@@ -278,7 +283,7 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
     return RerankedSelection(
         replace(selection, chosen=[]),
         [one.candidate for one in closest],
-        may_answer=closest[0].margin >= 0 and not is_dropped,
+        may_answer=closest[0].margin >= DENIED_BELOW and not is_dropped,
     )
 
 
@@ -315,23 +320,36 @@ def _drop_other_languages(question: Question, ranked: Sequence[ScoredSentence]) 
     return [one for one in ranked if is_shown(one)] or ranked
 
 
-def _choose_answers(ranked: Sequence[ScoredSentence]) -> list[Candidate]:
+def measure_distinction(best: ScoredSentence, everything: Sequence[ScoredSentence]) -> float:
+    """Return the log-odds that the best sentence answers, and that no other one does.
+
+    "None answers" is as likely as a sentence with a margin of 0. Sentences that repeat the best one do not compete with it.
+    """
+    others = (one for one in everything if one is not best and not _is_repeated(one.candidate, best.candidate))
+    return best.margin - log1p(sum(exp(other.margin) for other in others))
+
+
+def _is_repeated(one: Candidate, other: Candidate) -> bool:
+    return measure_overlap(one, other) >= MIN_REPETITION_OVERLAP or is_shown_with(other, one)
+
+
+def _choose_answers(ranked: Sequence[ScoredSentence], everything: Sequence[ScoredSentence]) -> list[Candidate]:
     """Return the sentences that answer nearly as certainly as the best one, at most MAX_QUOTES and without repetition.
 
-    `ranked` has the highest margin first. If even the best one is uncertain, it is returned if it is agreed and may answer.
+    `ranked` has the highest margin first, and `everything` also has the sentences of other languages. If even the best one
+    is uncertain, it is returned if it stands out, or if it is agreed and may answer.
     """
     best = ranked[0]
     if not best.answers:
         is_agreed = best.is_agreed and best.answer_log_odds >= best.weights.may_answer_from
-        return add_antecedent(best.candidate) if is_agreed else []
+        limit = best.weights.stands_out_from
+        stands_out = limit is not None and measure_distinction(best, everything) >= limit
+        return add_antecedent(best.candidate) if is_agreed or stands_out else []
     chosen: list[Candidate] = []
     for one in ranked:
         candidate = one.candidate
         group = [member for member in add_antecedent(candidate) if member not in chosen]
-        is_repeated = any(
-            measure_overlap(candidate, other) >= MIN_REPETITION_OVERLAP or is_shown_with(other, candidate)
-            for other in chosen
-        )
+        is_repeated = any(_is_repeated(candidate, other) for other in chosen)
         is_near = one.answers and one.margin >= best.margin - NEARLY_BEST_LOG_ODDS
         if is_near and group and not is_repeated and len(chosen) + len(group) <= MAX_QUOTES:
             chosen += group

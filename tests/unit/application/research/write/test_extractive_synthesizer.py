@@ -280,7 +280,13 @@ async def test_a_sentence_that_may_answer_is_shown_without_a_statement_about_the
 ) -> None:
     """The text does not claim that the sources have no answer, and the likeliest sentence is first."""
     limits = AnswerWeights(
-        0.0, {"log_odds": 1.0}, answers_from=1.0, words_from=-2.0, words_within=1.0, may_answer_from=-1.0
+        0.0,
+        {"log_odds": 1.0},
+        answers_from=1.0,
+        stands_out_from=None,
+        words_from=-2.0,
+        words_within=1.0,
+        may_answer_from=-1.0,
     )
     monkeypatch.setattr(reranking, "load_answer_weights", lambda kind: limits)
     model = FakeSupportModel(answers=lambda question, sentence: -0.5 if is_about_leave(sentence) else -9.0)
