@@ -561,4 +561,38 @@ CASES = (
         must_not=("Lille",),
         is_whole=True,
     ),
+    Case(
+        "the entry of a day",
+        "What happened on the 3rd of May?",
+        (
+            (
+                "Diary",
+                "Diary of Edith\n\n1 May 2023\nIt rained.\n\n3 May 2023\nDrove to Whitby with Ben. We ate fish on the pier.\n"
+                "\n6 May 2023\nThe coronation on television.\n",
+            ),
+        ),
+        opens="3 May 2023: Drove to Whitby with Ben [1]. We ate fish on the pier [1].",
+        must_not=("rained", "coronation"),
+    ),
+    Case(
+        "the next of several meetings",
+        "When is the next meeting?",
+        (("Minutes", "The roof was mended in May.\n\nNext meeting: Tuesday 11 June. The meeting closed at 9.05 pm."),),
+        opens="Next meeting: Tuesday 11 June [1].",
+    ),
+    Case(
+        "the rows of a name",
+        "How many late shifts does Jonas have?",
+        (
+            (
+                "Rota",
+                "| Date | Early shift | Late shift |\n|---|---|---|\n| 3 June | Amira | Jonas |\n| 4 June | Jonas | Petra |\n"
+                "| 5 June | Luca | Jonas |\n",
+            ),
+        ),
+        opens="2 of 3 rows:",
+        must=("| 3 June | Amira | Jonas [1] |", "| 5 June | Luca | Jonas [1] |"),
+        must_not=("4 June",),
+        is_whole=True,
+    ),
 )

@@ -151,6 +151,32 @@ def test_rows_of_other_days_are_left_out() -> None:
     assert left_for("What does Ann pay on 9 June?", MEMBERS) == ["Ann", "Ben", "Cem"]
 
 
+HOURS = """# Lifeboat museum
+
+| Season | Hours |
+|---|---|
+| April to June | 10.30 to 16.30 |
+| July and August | 10.00 to 18.00 |
+| September and October | 10.30 to 16.00 |
+
+The hall may freeze in winter.
+"""
+
+
+@for_each(
+    ("question", "rows"),
+    [
+        ("Is the museum open in May?", ["April to June"]),
+        ("What are the hours in May?", ["April to June"]),
+        ("Did the hall freeze in May?", None),
+        ("Did it freeze on 9 May?", None),
+    ],
+)
+def test_a_season_answers_only_questions_about_its_table(question: str, rows: list[str] | None) -> None:
+    """Its rows have every day of the year, so a day alone says nothing."""
+    assert names(found_in(question, museum=HOURS)) == rows
+
+
 def test_a_text_keeps_what_stands_around_the_rows_that_are_cut() -> None:
     """The rows go from all tables of the text. A question without a day leaves the text as it is."""
     text = f"# Rota\n\n{ROTA}\nRavi is away on 7 June.\n\n{MEMBERS}"

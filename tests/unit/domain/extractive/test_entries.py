@@ -90,6 +90,38 @@ def test_a_date_as_a_heading_begins_an_entry() -> None:
     assert [block.entry for block in read_texts(text)] == ["4 March", "12 March", "18 March", ""]
 
 
+def test_a_date_alone_on_its_line_begins_an_entry() -> None:
+    """No blank line is needed below it, and the heading above all entries stays."""
+    text = "Diary of Edith\n\n4 March\nRain.\nStayed in.\n\n12 March\nSun.\n\n18 March\nWind."
+    assert [(block.heading, block.entry, block.text) for block in read_texts(text)] == [
+        ("Diary of Edith", "4 March", "Rain.\nStayed in."),
+        ("Diary of Edith", "12 March", "Sun."),
+        ("Diary of Edith", "18 March", "Wind."),
+    ]
+
+
+@for_each(
+    ("text", "facts"),
+    [
+        (
+            "SKICLUB BRENNTAL e.V.\nHÜTTENORDNUNG (1.640 m)\nGültig ab 1. Januar 2025\n\nDie Hütte hat 18 Plätze.",
+            ["Gültig ab 1. Januar 2025", "Die Hütte hat 18 Plätze."],
+        ),
+        (
+            "Brightacre Solar Ltd\nUnit 6, Coldwell\nTelephone 01632 960882\n\nWe start on 21 May.",
+            ["Unit 6, Coldwell", "Telephone 01632 960882", "We start on 21 May."],
+        ),
+        (
+            "The shop is small.\n\nMonday: closed\nSaturday: 10 to 2\n\nPlease ring.",
+            ["The shop is small.", "Monday: closed", "Saturday: 10 to 2", "Please ring."],
+        ),
+    ],
+)
+def test_each_fact_of_short_lines_is_a_text_of_its_own(text: str, facts: list[str]) -> None:
+    """The lines of a letterhead are no sentence together, and its names answer nothing."""
+    assert [block.text for block in read_texts(text)] == facts
+
+
 def test_the_date_of_a_letter_is_no_entry() -> None:
     text = "4 March 2023\n\nWe met on Monday.\n\n5 May: the fair.\n\nPlease come."
     assert [(block.entry, block.text) for block in read_texts(text)][1:] == [
@@ -117,8 +149,7 @@ def test_the_header_of_a_message_is_the_heading_of_its_text(header: str, heading
 
 @for_each("lines", ["From: Leeds\nTo: London", "Von: 8 Uhr\nAn: Werktagen", "Subject: Physics is taught on Mondays."])
 def test_other_fields_are_no_header(lines: str) -> None:
-    (block, *_) = read_blocks(lines)
-    assert block.text == lines
+    assert "\n".join(block.text for block in read_blocks(lines)) == lines
 
 
 @for_each(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.extractive.sentence_rules import (
+    addresses_reader_formally,
     depends_on_context,
     find_boilerplate,
     points_to_exhibit,
@@ -38,6 +39,7 @@ HANGING = [
 ]
 STANDING = [
     ("en", "Thistles are plants."),
+    ("en", "Next meeting: Tuesday 11 June at 7.30 pm."),
     ("en", "Items are kept."),
     ("en", "Without items nothing works."),
     ("en", "Heat rises."),
@@ -92,6 +94,21 @@ SOMETHING = [
 def test_first_word_that_refers_back_depends_on_context(language: str, sentence: str) -> None:
     """It means something in the sentence before."""
     assert depends_on_context(sentence, language)
+
+
+@for_each(
+    ("text", "depends"),
+    [
+        ("Ihr neuer Abschlag beträgt 172 Euro. Den Betrag überweisen wir Ihnen im Mai.", False),
+        ("Sie haben 2.184 kWh verbraucht. Bitte melden Sie uns Ihren Zählerstand.", False),
+        ("Ihr Neffe erbte das Haus. Die Tante zog nach Graz.", True),
+        ("Es ist kalt. Bitte rufen Sie uns an.", True),
+    ],
+)
+def test_a_formal_you_does_not_depend_on_context(text: str, depends: bool) -> None:
+    """In a letter, `Ihr Abschlag` is the reader's. In a story, `Ihr Neffe` is the nephew of somebody before."""
+    is_formal = addresses_reader_formally(text, "de")
+    assert depends_on_context(text, "de", addresses_reader=is_formal) is depends
 
 
 @for_each(("language", "sentence"), STANDING)

@@ -7,8 +7,8 @@ from tests.support.cases import for_each
 from tests.unit.domain.extractive.test_tables import candidates_in
 
 from modules.llm_platform.domain.extractive.question import read_question
-from modules.llm_platform.domain.extractive.summed_rows import MAX_SUMMED, compute_figure, find_summed_rows
-from modules.llm_platform.domain.extractive.tables import RowsFound, SumKind, list_tables
+from modules.llm_platform.domain.extractive.summed_rows import compute_figure, find_summed_rows
+from modules.llm_platform.domain.extractive.tables import MAX_COUNTED, RowsFound, SumKind, list_tables
 
 SHOPS = """# Shops
 
@@ -82,7 +82,7 @@ def test_a_row_or_a_column_that_has_the_total_answers_itself() -> None:
 
 def test_only_whole_tables_are_added() -> None:
     assert find(SHOPS, "What is the total revenue?", is_whole=False) is None
-    long = "| Day | Visitors |\n|---|---|\n" + "".join(f"| Day {day} | {day} |\n" for day in range(MAX_SUMMED + 1))
+    long = "| Day | Visitors |\n|---|---|\n" + "".join(f"| Day {day} | {day} |\n" for day in range(MAX_COUNTED + 1))
     assert find(long, "How many visitors were there in total?") is None
 
 

@@ -50,6 +50,34 @@ def names(found: RowsFound | None) -> list[str] | None:
     return None if found is None else [row[0] for row in found.rows]
 
 
+LIMITS = """| Animal | Minimum age of adopter | Fee |
+|---|---|---|
+| Dog | 21 | £220 |
+| Cat | 18 | £95 |
+| Puppy | 23 | £280 |
+"""
+HIRE = """| item | day_gbp | week_gbp |
+|---|---|---|
+| drill | 18 | 54 |
+| props | 9 | 60 |
+| saw | 12 | 36 |
+"""
+
+
+@for_each(
+    ("text", "question", "rows"),
+    [
+        (LIMITS, "How old is the oldest adopter?", None),
+        (LIMITS, "Which animal has the highest minimum age?", ["Puppy"]),
+        (HIRE, "What is the cheapest item for a day?", ["props"]),
+        (HIRE, "What is the cheapest item for a week?", ["saw"]),
+    ],
+)
+def test_the_name_of_a_column_says_what_is_compared(text: str, question: str, rows: list[str] | None) -> None:
+    """A minimum age is nobody's age, and the unit of `day_gbp` is its last word."""
+    assert names(found_in(text, question)) == rows
+
+
 @for_each(
     "question, rows",
     [

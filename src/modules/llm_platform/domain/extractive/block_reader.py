@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from modules.llm_platform.domain.extractive.blocks import Block, BlockKind, BlockWriter, UnfinishedBlock
-from modules.llm_platform.domain.extractive.entries import DiaryStyle, detect_diary_style, split_date
+from modules.llm_platform.domain.extractive.entries import DiaryStyle, detect_diary_style, is_date, split_date
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.markdown.outline import heading_title, read_outline
 from modules.llm_platform.domain.text.sentences import ends_sentence
@@ -111,6 +111,8 @@ class _ProseReader:
         is_blank = not unquoted.strip()
         if is_blank:
             self._take_blank()
+        elif self._style.dates_are_headings and is_date(line.strip()):
+            self.begin_section(line.strip())
         elif _is_plain(line):
             self._take_prose(line)
         else:

@@ -27,6 +27,7 @@ _TABLE_RULE = re.compile(r"\s*(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)+(?:\|\s*)?$"
 _RUN_IN = re.compile(
     r"(\*\*)(?P<title>\d{1,3}[.)] [^*_.\n]{2,80})(?:\.\1|\1\.)\s+(?=\S)"
 )  # `**3. Money.** The rent is …`
+_LABEL = re.compile(r"[^:\n]{1,40}: *\S")  # `Our reference: BA-3307`
 _SECTION_MARK = re.compile(
     r"\A(?:§{1,2}|art(?:icle|ikel|\.)?|section|clause|abschnitt)\s*\d{1,3}[a-z]?[.):]?\s+", re.IGNORECASE
 )
@@ -105,8 +106,23 @@ class BlockWriter:
             self._add_heading(of_message)
         elif _is_salutation(lines):
             self._append("heading", lines[0].strip())
+        elif _are_short_lines(lines) and (not self.blocks or 2 * sum(map(_has_label, lines)) >= len(lines)):
+            self._add_short_lines(lines)
         elif not _is_navigation(lines):
             self._add_text("paragraph", lines, term)
+
+    def _add_short_lines(self, lines: Sequence[str]) -> None:
+        """Add each line that states a fact as a paragraph. The other lines are a heading, or the names of a letterhead.
+
+        The first line of a text is the heading of all that follows.
+        """
+        if names := " · ".join(line.strip() for line in lines if not _states_fact(line)):
+            if self.blocks or _begins_with_heading(lines):
+                self._begin_heading(names if self.blocks else lines[0])
+            self._append("heading", names)
+        for line in lines:
+            if _states_fact(line):
+                self._append("paragraph", line.strip())
 
     def _add_text(self, kind: BlockKind, lines: Sequence[str], term: str = "") -> None:
         """Add a paragraph or a list item. Its first line, or all of it, may be a heading."""
@@ -157,15 +173,18 @@ class BlockWriter:
 
     def _add_heading(self, title: str) -> None:
         self._begin_heading(title)
-        self._append("heading", self._heading)
+        self._append("heading", self._entry or self._heading)
 
     def _append(self, kind: BlockKind, text: str, *, syntax: str = "") -> None:
         """Append a block below the heading and the date of the lines above it."""
         self.blocks.append(Block(kind, text, self._heading, syntax, entry=self._entry))
 
     def _begin_heading(self, title: str) -> None:
-        self._heading = strip_markup(title)
-        self._entry = self._heading if self._style.dates_are_headings and is_date(self._heading) else ""
+        """Begin a section. The entries of a diary, whose titles are dates, are below the heading above them."""
+        stripped = strip_markup(title)
+        is_entry = self._style.dates_are_headings and is_date(stripped)
+        self._entry = stripped if is_entry else ""
+        self._heading = self._heading if is_entry else stripped
 
 
 def _ends_in_colon(text: str) -> bool:
@@ -194,8 +213,33 @@ def _is_prose(lines: Sequence[str]) -> bool:
 def _is_navigation(lines: Sequence[str]) -> bool:
     """Return whether all lines of a paragraph are short and none ends a sentence: menus, breadcrumbs, addresses."""
     return len(lines) >= NAVIGATION_LINES and all(
-        len(line) < NAVIGATION_LINE_CHARS and not ends_sentence(line) for line in lines
+        len(line.strip()) < NAVIGATION_LINE_CHARS and not ends_sentence(line) for line in lines
     )
+
+
+def _are_short_lines(lines: Sequence[str]) -> bool:
+    """Return whether a paragraph has several lines of names and facts, and no sentence: a letterhead, `Sat: 10 to 2`."""
+    bare = [line.strip() for line in lines]
+    begin = all(line[:1].isupper() or line[:1].isdigit() for line in bare)
+    return (
+        len(lines) > 1 and begin and all(len(line) <= MAX_HEADING_CHARS and not _ends_sentence(line) for line in bare)
+    )
+
+
+def _ends_sentence(line: str) -> bool:
+    """Return whether a line ends a sentence. The dot of `e.V.` and `S.A.` does not."""
+    return ends_sentence(line) and "." not in line.split()[-1][:-1]
+
+
+def _has_label(line: str) -> bool:
+    return _LABEL.match(line) is not None
+
+
+def _states_fact(line: str) -> bool:
+    """Return whether a short line has a figure or a label, and is not in capitals: `Telephone 01632 960882`."""
+    letters = [letter for letter in line if letter.isalpha()]
+    in_capitals = 2 * sum(map(str.isupper, letters)) > len(letters)
+    return not in_capitals and (_has_label(line) or any(map(str.isdecimal, line)))
 
 
 def _is_salutation(lines: Sequence[str]) -> bool:

@@ -186,6 +186,7 @@ def _list_comparable_columns(table: Table, superlative: Superlative) -> dict[int
 def _choose_column(table: Table, columns: Columns, asked: RankingQuestion, superlative: Superlative) -> int | None:
     """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one."""
     sought = list_asked_measures(asked.words)
+    columns = {index: column for index, column in columns.items() if not _is_bound(table, index, asked.words)}
     if superlative.measure is not None and not superlative.is_of_dates:
         if _names_other_column(table, columns, asked, superlative.measure):
             return None
@@ -203,6 +204,12 @@ def _choose_column(table: Table, columns: Columns, asked: RankingQuestion, super
         return left[0] if len(left) == 1 and has_hint else None
     is_certain = has_hint or superlative.measure is not None or superlative.is_of_dates or not sought
     return left[0] if len(left) == 1 and is_certain else None
+
+
+def _is_bound(table: Table, column: int, words: Sequence[str]) -> bool:
+    """Return whether a column has limits that the question does not ask about: `Minimum age` has nobody's age."""
+    bounds = load_word_list("bounds").intersection(table.column_words[column])
+    return bool(bounds) and bounds.isdisjoint(words)
 
 
 def _names_other_column(table: Table, columns: Columns, asked: RankingQuestion, measure: Measure) -> bool:

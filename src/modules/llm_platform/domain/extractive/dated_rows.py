@@ -17,7 +17,7 @@ from modules.llm_platform.domain.extractive.quantities import YEARS, DateRange, 
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_text import find_tables
-from modules.llm_platform.domain.extractive.table_values import Column
+from modules.llm_platform.domain.extractive.table_values import MONTH, Column, is_long_period
 from modules.llm_platform.domain.extractive.table_words import (
     add_word_parts,
     fold_words,
@@ -33,7 +33,6 @@ from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import ALSO_VERBS, load_date_words
 
 MIN_KNOWN: Final = 0.5  # the document must have this share of the question's words, without the day
-MONTH: Final = 99  # maximum difference between the numbers of the first and the last day of a month
 MAX_ENTRY_SENTENCES: Final = 6
 WHOLE_YEAR: Final = YEARS - 1  # difference between the numbers of the first and the last day of a year
 
@@ -224,6 +223,9 @@ def _find_rows_of_day(table: Table, asked: _DateQuestion) -> _DatedRows | None:
     others = [word for word in asked.words if word not in known and not table.is_in_title(word)]
     kept = [index for index, words in zip(indices, of_rows, strict=True) if len(words) == max(map(len, of_rows))]
     is_exact = all(column.values[index] == column.ends[index] for index in kept)
+    is_of_season = any(is_long_period(column.values[index], column.ends[index]) for index in kept)
+    if is_of_season and not known and not any(map(table.is_in_title, asked.words)):
+        return None  # the seasons of opening hours have every day of the year
     return _DatedRows(table, kept, (len(known), is_exact), any(_begins_cell(table, word) for word in others))
 
 

@@ -120,7 +120,11 @@ def _keep_first(column: Column, indices: Sequence[int]) -> tuple[int, ...]:
 def read_columns(table: Table, limit: Limit) -> Columns:
     """Return the columns that can be compared with the limit: with dates, or with quantities in its unit."""
     if limit.unit is None:
-        return {index: column for index, column in table.dates.items() if _align_years(column, limit) is not None}
+        return {
+            index: column
+            for index, column in table.dates.items()
+            if _align_years(column, limit) is not None and not column.has_long_periods
+        }
     return {
         index: column
         for index, column in table.quantities.items()

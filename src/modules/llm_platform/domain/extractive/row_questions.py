@@ -7,8 +7,10 @@ from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.compared_rows import asks_to_rank_or_count, find_ranked_rows
 from modules.llm_platform.domain.extractive.dated_rows import asks_for_dated_rows, find_dated_rows
 from modules.llm_platform.domain.extractive.described_rows import asks_for_described_rows, find_described_rows
+from modules.llm_platform.domain.extractive.named_table import narrow_to_named_tables
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, find_limited_rows
+from modules.llm_platform.domain.extractive.rows_of_name import asks_for_rows_of_name, find_rows_of_name
 from modules.llm_platform.domain.extractive.summed_rows import asks_for_sum, find_summed_rows
 from modules.llm_platform.domain.extractive.tables import RowsFound, Table
 
@@ -37,6 +39,7 @@ ROW_QUESTION_KINDS: Final = (
     # Rows beyond the limit of a question do not answer it.
     RowQuestionKind(asks_for_limited_rows, find_limited_rows, needs_all_rows=True, is_final=True),
     RowQuestionKind(asks_for_sum, find_summed_rows, needs_all_rows=True),
+    RowQuestionKind(asks_for_rows_of_name, find_rows_of_name, needs_all_rows=False),
     RowQuestionKind(asks_to_rank_or_count, find_ranked_rows, needs_all_rows=True),
     RowQuestionKind(asks_for_described_rows, _find_described, needs_all_rows=False),
     RowQuestionKind(asks_for_dated_rows, find_dated_rows, needs_all_rows=True),
@@ -55,6 +58,7 @@ def find_rows_in_tables(
 
     `tables` have all their rows, and `candidates` are the sentences of all sources.
     """
+    question, tables = narrow_to_named_tables(question, tables)
     for kind in ROW_QUESTION_KINDS:
         if kind.asks(question):
             found = kind.find(question, tables, candidates)

@@ -16,7 +16,12 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.announced_blocks import is_short_code
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.markup import strip_markup
-from modules.llm_platform.domain.extractive.sentence_rules import Boilerplate, depends_on_context, find_boilerplate
+from modules.llm_platform.domain.extractive.sentence_rules import (
+    Boilerplate,
+    addresses_reader_formally,
+    depends_on_context,
+    find_boilerplate,
+)
 from modules.llm_platform.domain.extractive.sentences import (
     MAX_PARAGRAPHS,
     MAX_ROWS_OF_WHOLE,
@@ -132,8 +137,9 @@ def _describe(
     language = detect_language(text[:LANGUAGE_CHARS]) or language
     limit = MAX_ROWS_OF_WHOLE if is_whole else MAX_SENTENCES
     whole = text.strip()
+    is_formal = addresses_reader_formally(text, language)
     forms = [
-        _describe_form(sentence, language, is_alone=sentence.text == whole)
+        _describe_form(sentence, language, is_alone=sentence.text == whole, is_formal=is_formal)
         for sentence in list_sentences(blocks, language, relevance, limit=limit)
     ]
     contexts = {form.context for form in forms}
@@ -141,12 +147,12 @@ def _describe(
     return _Described(language, forms, words)
 
 
-def _describe_form(sentence: Sentence, language: str, *, is_alone: bool) -> SentenceForm:
+def _describe_form(sentence: Sentence, language: str, *, is_alone: bool, is_formal: bool) -> SentenceForm:
     lead = _choose_lead(sentence, language)
     shown = f"{lead}: {sentence.text}" if lead else sentence.text
     columns = [column.replace("_", " ") for column in sentence.columns]  # a question asks for `hours per week`
     words = split_words(" ".join((shown, *columns)))
-    refers_back = depends_on_context(sentence.text, language)
+    refers_back = depends_on_context(sentence.text, language, addresses_reader=is_formal)
     has_code_above = refers_back and sentence.above is not None and is_short_code(sentence.above)
     is_long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(words) >= MIN_WORDS
     return SentenceForm(

@@ -29,10 +29,30 @@ def _compile_dependent_openings(language: str) -> re.Pattern[str] | None:
     )
 
 
-def depends_on_context(sentence: str, language: str) -> bool:
-    """Return whether the sentence begins with a word that refers to the sentence before."""
+def depends_on_context(sentence: str, language: str, *, addresses_reader: bool = False) -> bool:
+    """Return whether the sentence begins with a word that refers to the sentence before.
+
+    In a text that addresses its reader formally, `Ihr Abschlag` is the reader's.
+    """
+    if addresses_reader and _compile_formal(language)[1].match(sentence):
+        return False
     pattern = _compile_dependent_openings(language)
     return bool(pattern and pattern.match(sentence))
+
+
+def addresses_reader_formally(text: str, language: str) -> bool:
+    """Return whether a text has a formal "you" within a sentence: `bitten wir Sie`.
+
+    Only German has one that also means "they".
+    """
+    return language in load_data("quoting")["formal_address"] and bool(_compile_formal(language)[0].search(text))
+
+
+@cache
+def _compile_formal(language: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of a formal "you" within a sentence and at the beginning of one."""
+    words = load_data("quoting")["formal_address"][language]
+    return re.compile(rf"[\w,] (?:{words})\b"), re.compile(rf"{_START}(?:{words})\b")
 
 
 @dataclass(frozen=True, slots=True)

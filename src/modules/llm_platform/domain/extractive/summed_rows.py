@@ -24,6 +24,7 @@ from modules.llm_platform.domain.extractive.table_words import (
     matches_any_word,
 )
 from modules.llm_platform.domain.extractive.tables import (
+    MAX_COUNTED,
     MIN_ROWS,
     RowsFound,
     SumKind,
@@ -43,7 +44,6 @@ IGNORED_WORD_LISTS: Final = (
     "counting",
     "sum_fillers",
 )  # lists of words that name no row and no column
-MAX_SUMMED: Final = 24  # the answer shows all rows; if there are more, there is no answer
 MORE_DECIMALS: Final = 2  # an average may have more decimals than the cells, by this number
 MAX_DIGITS: Final = 20  # of a number; a longer one is not added
 NO_SUM_UNITS: Final = frozenset({PERCENT})
@@ -96,7 +96,7 @@ def _sum_rows(
     indices = tuple(index for index in filter_rows(table, content) if not named or index in named)
     values = [table.quantities[column].values[index] for index in indices]
     has_row_of_its_own = _has_total_row(table, candidates) or _has_sum_of_others(values)
-    if has_row_of_its_own or not 1 < len(indices) <= MAX_SUMMED:
+    if has_row_of_its_own or not 1 < len(indices) <= MAX_COUNTED:
         return None
     figure = compute_figure([table.rows[index][column] for index in indices], kind)
     found = RowsFound(table, indices, len(indices), column=table.columns[column], sum_kind=kind, figure=figure)

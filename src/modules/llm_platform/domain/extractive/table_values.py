@@ -41,6 +41,8 @@ _NAMED_UNIT: Final = re.compile(r"[(\[]?(?:° ?[cf]\b|[^\W\d_]+[²2]?|[%€$£])
 
 _PER: Final = re.compile(r" ?/ ?[^\W\d_]+")
 
+MONTH: Final = 99  # maximum difference between the numbers of the first and the last day of a month
+
 
 class Column(NamedTuple):
     """The values of the cells of a column; None for a cell without a value. Dates are numbers such as 20240131.
@@ -52,6 +54,16 @@ class Column(NamedTuple):
     values: Sequence[float | None]
     unit: str = ""
     ends: Sequence[float | None] = ()
+
+    @property
+    def has_long_periods(self) -> bool:
+        """True if a cell has a period of several months, such as the season of opening hours. A year alone is a date."""
+        return any(map(is_long_period, self.values, self.ends))
+
+
+def is_long_period(first: float | None, last: float | None) -> bool:
+    """Return whether a period has more than a month, and is not a year alone."""
+    return first is not None and last is not None and MONTH <= last - first < YEARS - 1
 
 
 def read_dates(cells: Sequence[str]) -> Column | None:
@@ -117,11 +129,13 @@ def read_quantities(name: str, cells: Sequence[str]) -> Column | None:
 def _find_unit_of_name(name: str) -> tuple[str, float] | None:
     """Return the unit in the name of a column: the only one in brackets, or the only one, or the first word.
 
+    In `day_gbp` it is the last word.
+
     A single letter is only a unit in brackets: `Weight (g)`. Other examples are `Day rate (£)`, `Hours this week` and `€/month`.
     """
     words = [word for word in _NAMED_UNIT.findall(_PER.sub("", name.casefold())) if len(word) > 1 or not word.isalpha()]
     in_brackets = [word for word in words if word.startswith(("(", "["))]  # `Day rate (£)`
-    for among in (in_brackets, words, words[:1]):
+    for among in (in_brackets, words, words[-1:] if "_" in name else words[:1]):
         found = [known for word in among if (known := find_unit(word.lstrip("([").replace(" ", "")))]
         if len(found) == 1:
             return found[0]

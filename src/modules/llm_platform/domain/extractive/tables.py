@@ -21,7 +21,7 @@ from modules.llm_platform.domain.extractive.table_words import (
 MAX_TITLE_CHARS: Final = 300
 PREFIX_LETTERS: Final = 2  # all forms of a word begin with the same letters, at least this many
 MIN_ROWS: Final = 3  # a smaller table is not compared or counted
-MAX_COUNTED: Final = 12  # a list shows all its rows; if there are more, there is no answer
+MAX_COUNTED: Final = 24  # a list shows all its rows; if there are more, there is no answer
 MAX_EQUAL: Final = 4  # if more rows tie for the first place, there is no answer
 
 

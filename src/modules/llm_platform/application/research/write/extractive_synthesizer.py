@@ -38,7 +38,7 @@ from modules.llm_platform.domain.row_claims.questions import find_answering_rows
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-RULES_VERSION = "33"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "34"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 
 Result = TypeVar("Result")

@@ -1,0 +1,47 @@
+"""Rows with a name that several columns have: how often or when somebody is on duty."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+from tests.unit.domain.extractive.test_tables import candidates_in
+
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.row_questions import find_rows_in_tables
+from modules.llm_platform.domain.extractive.tables import list_tables
+
+ROTA = """# Rota of the café
+
+| Date | Day | Early shift | Late shift | Kitchen |
+|---|---|---|---|---|
+| 3 June | Monday | Amira | Jonas | Bello |
+| 4 June | Tuesday | Amira | Petra | Bello |
+| 5 June | Wednesday | Jonas | Petra | Sunniva |
+| 6 June | Thursday | Luca | Jonas | Sunniva |
+| 7 June | Friday | Luca | Amira | Sunniva |
+"""
+
+
+def find(question: str) -> list[str] | None:
+    asked = read_question(question, "en")
+    candidates = candidates_in(ROTA, asked)
+    found = find_rows_in_tables(asked, list_tables(candidates), candidates)
+    return None if found is None else [row[0] for row in found.rows]
+
+
+@for_each(
+    ("question", "rows"),
+    [
+        ("How often does Jonas work?", ["3 June", "5 June", "6 June"]),
+        ("Which days does Amira work?", ["3 June", "4 June", "7 June"]),
+        ("How many late shifts does Jonas have?", ["3 June", "6 June"]),
+        ("How many times does Jonas work early?", ["5 June"]),
+        ("When does Amira work on Fridays?", ["7 June"]),
+        ("When is Jonas on the early shift on the rota?", ["5 June"]),
+        ("How often does Jonas cook?", None),
+        ("How often does Greta work?", None),
+        ("When does Jonas not work?", None),
+    ],
+)
+def test_the_columns_that_the_question_names_count(question: str, rows: list[str] | None) -> None:
+    """All columns with the name count if the question names none of them."""
+    assert find(question) == rows
