@@ -24,7 +24,8 @@ PowerShell, from the next terminal on; it adds a line to the shell's start file.
 `--show-completion`. Every command has `--help` and `-h`.
 
 With nothing configured, `search` and `research` ask public search engines through ddgs, after a line that says so.
-Without a language model the answer is made of quotes from the sources.
+Without a language model the answer is made of quotes from the sources. The messages in an answer are in the language of
+the question. The notes below it and all other messages of the commands are in English.
 
 <!-- Made by `make docs`; do not edit. -->
 """

@@ -47,6 +47,14 @@ def test_the_report_is_what_the_readme_shows(tmp_path: Path) -> None:
     assert "|" not in opening
 
 
+def test_the_checked_text_has_the_verdicts_that_the_readme_shows(tmp_path: Path) -> None:
+    """The command in the section on checking a text runs unchanged on the shown text."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    (tmp_path / "claims.md").write_text(output_of("README.md", "cat claims.md"), encoding="utf-8")
+    command = "llm-platform verify claims.md --sources docs/explanation"
+    assert shell(command, tmp_path) == output_of("README.md", command)
+
+
 def test_the_demo_answers_from_two_documents() -> None:
     """The demo shows new users the purpose of the product: two sources, and a quote for each sentence."""
     shown = output_of("README.md", "make demo")

@@ -478,6 +478,22 @@ async def test_the_web_and_documents_are_two_providers_and_two_requests(tmp_path
     assert_quotes_hold(response)
 
 
+@for_each("depth", ["shallow", "deep", "report"])
+async def test_a_missing_web_search_is_listed_only_if_the_web_was_named(depth: str, tmp_path: Path) -> None:
+    """Documents answer where there is nothing else. A request that names the web learns that it was not searched."""
+    (tmp_path / "loop.md").write_text(f"# Loop\n\n{LOOP}\n")
+    settings = Settings(
+        DOCUMENTS_DIR=tmp_path, LLM_PLATFORM_DATA_DIR=tmp_path / "data", LLM_PLATFORM_OFFLINE=True, STORE_TTL_DAYS=0
+    )
+    async with build_platform(settings) as services:
+        listed = []
+        for fields in ({}, {"sources": ("documents",)}, {"sources": ("web",)}):
+            response = await services.research.research(research_request(depth=depth, **fields))
+            assert response.sources
+            listed.append([entry.component for entry in response.degraded])
+    assert listed == [[], [], ["web"]]
+
+
 @for_each(
     ("query", "wished", "searched", "own"),
     [

@@ -110,11 +110,11 @@ async def test_documents_alone_ask_nobody_else(folder: Path) -> None:
 
 @pytest.mark.parametrize("sources", [("web",), ("documents",), ("web", "documents")])
 async def test_documents_as_the_only_provider_are_searched_once(folder: Path, sources: tuple[str, ...]) -> None:
-    """If documents are the only provider, they also serve web sources and are searched once."""
+    """If documents are the only provider, they also serve web sources, are searched once, and `degraded` says so."""
     async with build_platform(Settings(DOCUMENTS_DIR=folder)) as wired:
         answer = await wired.web_search.search(search_request(sources=sources))
     assert (answer.provider, [item.url for item in answer.results]) == ("documents", ["doc:loop.md"])
-    assert answer.degraded == ()
+    assert [entry.component for entry in answer.degraded] == (["web"] if "web" in sources else [])
 
 
 async def test_news_on_bocha_are_degraded() -> None:

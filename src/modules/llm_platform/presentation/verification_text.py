@@ -111,24 +111,22 @@ def describe_verdict(text: str, sentence: VerifiedSentence, verified: VerifiedTe
         return f"{verdict}: no source says it" if sentence.verdict == "unsupported" else verdict
     citation = find_decisive(sentence)
     source = next((source for source in verified.sources if source.index == citation.source_index), None)
-    number = source.title if source and source.title and source.url is None else f"[{citation.source_index}]"
+    is_document = source is not None and source.text_kind == "document"
+    number = source.title if source and source.title and is_document else f"[{citation.source_index}]"
     if citation.page is not None:
         number += f", {format_pages([citation.page])}"
+    judged = f"{verdict} in {number}" if sentence.finding == "absent" else f"{verdict} by {number}"
     if sentence.difference is not None:
         claimed = shorten(text[sentence.difference.claimed.start : sentence.difference.claimed.end])
         found = shorten(describe_found(citation, sentence.difference))
-        return (
-            f"{verdict} by {number}: the source says “{found}”, the text says “{claimed}”"
-            if found
-            else f"{verdict} by {number}"
-        )
+        return f"{judged}: the source says “{found}”, the text says “{claimed}”" if found else judged
     if source is not None and source.state != "read":
         return f"{verdict}: {number} {describe_source_problem(source)}"
     if sentence.verdict == "unchecked":
         return (
             f"{verdict}: {(EXCERPT if citation.checked_against == 'snippet' else OTHER_LANGUAGE).format(source=number)}"
         )
-    return f"{verdict} in {number}" if sentence.finding == "absent" else f"{verdict} by {number}"
+    return judged
 
 
 def find_decisive(sentence: VerifiedSentence) -> Citation:

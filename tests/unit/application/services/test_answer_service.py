@@ -24,6 +24,7 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreConfigError,
     VectorStoreError,
 )
+from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.testing import FakeLLM, sample_page
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
@@ -344,6 +345,16 @@ async def test_a_model_that_finds_no_answer_says_so() -> None:
     assert answer.answer.startswith(f"The sources do not tell.\n\n{get_messages('en').closest}\n\n- ")
     assert not answer.answered
     assert answer.citations == ()
+
+
+async def test_the_closest_passages_cite_their_documents_on_request() -> None:
+    """Each number below the refusal is one of `citations`, so that a reader sees which file the passage is from."""
+    world = await RagWorld(llm=FakeLLM(["NO_ANSWER The sources do not tell."])).indexed()
+    answer = await world.answers.answer(RagQuestion(question=QUESTION), use_fallback=True, cites_closest=True)
+    _, closest = answer.answer.split(get_messages("en").closest)
+    assert answer.citations
+    assert {number for _, _, number in render_markers(closest)} == set(range(1, len(answer.citations) + 1))
+    assert answer.citations[0].url == CITED_SESSIONS.url
 
 
 async def test_the_language_is_the_questions_unless_one_is_asked_for() -> None:

@@ -122,11 +122,17 @@ async def test_missing_documents_are_an_error_or_listed() -> None:
 
 
 async def test_documents_serve_the_web_without_a_web_provider() -> None:
-    """A folder alone answers every search."""
+    """A folder alone answers every search. A kind of sources that the request names and that is missing is listed."""
     documents = FakeWebSearch(DOCS, name="documents")
     policy = search_chain(documents=documents)
-    for sources in (("web",), ("web", "documents"), ("documents",)):
-        assert (await policy.search(search_request(*sources))).provider == "documents"
+    for sources in (("web",), ("web", "documents"), ("news",)):
+        answer = await policy.search(search_request(*sources))
+        assert answer.provider == "documents"
+        assert [entry.component for entry in answer.degraded] == [sources[0]]
+        assert "set SEARXNG_URL" in answer.degraded[0].reason
+    for request in (search_request("documents"), WebSearchRequest(query="result")):
+        answer = await policy.search(request)
+        assert (answer.provider, answer.degraded) == ("documents", ())
 
 
 async def test_no_provider_is_a_config_error() -> None:

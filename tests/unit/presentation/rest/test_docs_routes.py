@@ -130,6 +130,7 @@ async def test_root_is_the_page_for_browsers(accept: str, is_page: bool, keys: s
             named = answer.json()
             described = (await client.get("/docs/openapi.json")).json()["paths"]
             assert {route.split(" ")[1] for route in named["routes"]} <= set(described)
+            assert {"POST /research", "POST /verify", "POST /watches"} <= set(named["routes"])
             assert (await client.get(named["docs"])).status_code == 200
 
 

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, Filters, Passage, RagCitation
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import PageTimeoutError, VectorStoreError
-from modules.llm_platform.domain.markdown.markers import renumber_markers
+from modules.llm_platform.domain.markdown.markers import render_markers, renumber_markers
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
@@ -312,20 +312,36 @@ class CitedDocuments:
     degraded: tuple[Degraded, ...]
 
 
-def cite_documents(answer: WrittenAnswer, passages: Sequence[ContextPassage]) -> CitedDocuments:
+def cite_documents(
+    answer: WrittenAnswer, passages: Sequence[ContextPassage], *, cites_closest: bool = False
+) -> CitedDocuments:
     """Return the documents with supported citations, each once, in the order of the text.
 
-    Passages of one document share its number. A marker of a document that is not cited is removed.
+    With `cites_closest`, the documents of the closest passages below a refusal follow. Passages of one document share its
+    number. A marker of a document that is not cited is removed.
     """
     documents: dict[tuple[str, str], RagCitation] = {}
     for citation in sorted(answer.checked.citations, key=lambda citation: citation.start):
         passage = passages[citation.source_index - 1]
         if citation.verdict in SUPPORTING_VERDICTS and passage.key is not None:
             documents.setdefault(passage.key, passage.document.model_copy(update={"page": citation.page}))
+    if cites_closest and not answer.synthesis.answered:
+        for number in _list_closest(answer):
+            passage = passages[number - 1]
+            if passage.key is not None:
+                documents.setdefault(passage.key, passage.document)
     positions = {key: position for position, key in enumerate(documents, 1)}
     numbers = {number: positions[passage.key] for number, passage in enumerate(passages, 1) if passage.key in positions}
     citations = tuple(documents.values())
     return CitedDocuments(_renumber_markers(answer, numbers, citations), citations, _report_unsupported(answer))
+
+
+def _list_closest(answer: WrittenAnswer) -> Iterator[int]:
+    """Yield the numbers of the sources that only the closest passages cite, in the order of the text."""
+    checked = {citation.source_index for citation in answer.checked.citations}
+    for _, _, number in render_markers(answer.text):
+        if number in answer.checked.cited and number not in checked:
+            yield number
 
 
 def _renumber_markers(answer: WrittenAnswer, numbers: dict[int, int], citations: Sequence[RagCitation]) -> str:

@@ -82,13 +82,18 @@ class AnswerService:
         self._judge = judge
         self._support_model = support_model
 
-    async def answer(self, question: RagQuestion, *, use_fallback: bool = False) -> RagAnswer:
+    async def answer(
+        self, question: RagQuestion, *, use_fallback: bool = False, cites_closest: bool = False
+    ) -> RagAnswer:
         """Return the answer, within AnswerOptions.timeout_s and before the deadline of the caller if it has one.
 
         The sources are the context, filled up to `top_k` with documents of the index. If there are none, the answer says so.
         If there are none because the context or the index failed, raises that error of the embedder, vector store or page.
         If the model fails, raises its error (LLMTimeoutError if it is late). With `use_fallback`, the answer is made of
         quotes instead.
+
+        If the documents do not answer the question, the closest passages follow. With `cites_closest`, `citations` are then
+        their documents. Otherwise there are none.
         """
         require_request(question, RagQuestion, "question")
         now = asyncio.get_running_loop().time()
@@ -110,7 +115,7 @@ class AnswerService:
         collected = await self._collect(run)
         if not collected.passages:
             return self._make_empty_answer(run, collected)
-        answer = self._build_answer(await self._write(run, collected), collected)
+        answer = self._build_answer(await self._write(run, collected), collected, cites_closest=cites_closest)
         log.info("question answered", extra={"passages": len(collected.passages), "citations": len(answer.citations)})
         return answer
 
@@ -186,8 +191,11 @@ class AnswerService:
             raise LLMProviderException(EMPTY, spent=answer.spent)
         return answer
 
-    def _build_answer(self, answer: WrittenAnswer, collected: answering.CollectedContext) -> RagAnswer:
-        cited, synthesis = answering.cite_documents(answer, collected.passages), answer.synthesis
+    def _build_answer(
+        self, answer: WrittenAnswer, collected: answering.CollectedContext, *, cites_closest: bool
+    ) -> RagAnswer:
+        cited = answering.cite_documents(answer, collected.passages, cites_closest=cites_closest)
+        synthesis = answer.synthesis
         return RagAnswer(
             answer=cited.text,
             citations=cited.citations,

@@ -151,7 +151,7 @@ class RagQuestion(BaseModel, frozen=True):
 
 
 class RagCitation(BaseModel, frozen=True):
-    """A document that a checked sentence of the answer cites.
+    """A document that a checked sentence of the answer cites, or, on request, one of the closest passages below a refusal.
 
     `page` is the page of a PDF, from 1, at which the first quote begins.
     """

@@ -205,7 +205,7 @@ class VerifiedText(BaseModel, frozen=True):
 class VerificationChange(BaseModel, frozen=True):
     """A citation of a stored answer on which the page says otherwise now than then.
 
-    `sentence` is its place in the answer. `now` is None where the source bears out nothing of the sentence any more.
+    `sentence` is its place in the answer. `now` is None if the source no longer supports any part of the sentence.
     """
 
     sentence: TextSpan

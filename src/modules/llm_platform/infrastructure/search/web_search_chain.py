@@ -30,6 +30,10 @@ log = logging.getLogger(__name__)
 NO_DOCUMENTS_TO_SEARCH = (
     "There are no documents to search: set DOCUMENTS_DIR to a folder, or run `llm-platform index PATH`"
 )
+NO_WEB_TO_SEARCH = (
+    "This platform has no web search, so only documents were searched: "
+    "set SEARXNG_URL or a key such as BRAVE_API_KEY, and do not set LLM_PLATFORM_OFFLINE"
+)
 DEGRADED_TTL_S: Final = 60.0  # a provider that failed may be back soon
 _UTC_NOW: Final = partial(datetime.now, UTC)
 EMPTY_TTL_S: Final = 300.0
@@ -65,7 +69,8 @@ class SearchCaches(NamedTuple):
 class WebSearchChain(IWebSearchProvider):
     """Sends a request to the web, to the documents, or to both at the same time, by its source kinds.
 
-    With documents only, they also serve `web`. With the web only, `documents` alone is a config error, and together with
+    With documents only, they also serve the other kinds. If the request names such a kind, that is reported in `degraded`; the
+    kind of a request that names none is not. With the web only, `documents` alone is a config error, and together with
     other kinds it is reported in `degraded`.
 
     The providers of the web are called in order until one answers. `degraded` lists the errors of the others. "Nothing
@@ -101,7 +106,8 @@ class WebSearchChain(IWebSearchProvider):
                 raise WebSearchConfigError(
                     "No search provider is configured: set SEARXNG_URL, a key such as BRAVE_API_KEY, or DOCUMENTS_DIR"
                 )
-            return await _call(self._documents, request)
+            answer = await _call(self._documents, request)
+            return answer.with_degraded(_report_missing_web(request))
         web_kinds = tuple(kind for kind in request.sources if kind != DOCUMENTS)
         if not web_kinds:
             if self._documents is None:
@@ -215,6 +221,13 @@ class WebSearchChain(IWebSearchProvider):
             entry = answer.model_copy(update={"cached": True, "sent_to": egress_log.sent()})
             await self._caches.answers.set(key, entry, ttl_s)
         return answer
+
+
+def _report_missing_web(request: WebSearchRequest) -> tuple[Degraded, ...]:
+    """Return an entry for `degraded` if the request names kinds of sources that are not documents."""
+    named = request.sources if "sources" in request.model_fields_set else ()
+    missing = [kind for kind in named if kind != DOCUMENTS]
+    return (Degraded.of(missing[0], WebSearchConfigError(NO_WEB_TO_SEARCH)),) if missing else ()
 
 
 async def _call(provider: IWebSearchProvider, request: WebSearchRequest) -> WebSearchResponse:

@@ -100,9 +100,15 @@ OPENSEARCH: Final = """<?xml version="1.0" encoding="UTF-8"?>
 INDEXED_PAGES: Final = {"docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
 INDEXED_ROUTES: Final = (
     ("POST", "/research"),
+    ("GET", "/research/options"),
+    ("GET", "/research"),
+    ("POST", "/verify"),
+    ("POST", "/watches"),
+    ("GET", "/watches"),
     ("GET", "/search"),
     ("POST", "/llm-platform/web-search"),
     ("POST", "/llm-platform/chat"),
+    ("POST", "/v1/chat/completions"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Verification over HTTP: which sentences of a text its sources bear out (docs/howto/verify-a-text.md)."""
+"""Verification over HTTP: which sentences of a text its sources support (docs/howto/verify-a-text.md)."""
 
 from typing import Annotated, Self
 from urllib.parse import quote

@@ -46,8 +46,9 @@ class Platform(PlatformPart):
         self.requested: RagQuestion | None = None
         self._outcome = outcome
 
-    async def answer(self, question: RagQuestion, *, use_fallback: bool) -> RagAnswer:
+    async def answer(self, question: RagQuestion, *, use_fallback: bool, cites_closest: bool) -> RagAnswer:
         assert use_fallback
+        assert cites_closest
         self.requested = question
         if isinstance(self._outcome, Exception):
             raise self._outcome

@@ -14,11 +14,19 @@ from tests.unit.presentation.cli.fakes import PlatformPart, part_wiring
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
-from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, Difference, TextSpan
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef
+from modules.llm_platform.domain.dtos.verification_dtos import (
+    VerificationCounts,
+    VerificationMetadata,
+    VerifiedSentence,
+    VerifiedSource,
+    VerifiedText,
+)
 from modules.llm_platform.presentation.cli.main import run
+from modules.llm_platform.presentation.verification_text import describe_verdict
 from modules.llm_platform.testing import FakePageReader, FakeWebSearch
 from modules.llm_platform.testing.page_reader import READ_AT
 
@@ -124,6 +132,60 @@ def test_documents_of_a_folder_are_sources(verify: Callable[..., Ended], tmp_pat
         written = (tmp_path / name).read_text()
         assert "notes/tower.md: read" in written
         assert not re.search(r"``|<code></code>", written)
+
+
+def test_json_numbers_documents_after_the_sources_of_the_text(verify: Callable[..., Ended], tmp_path: Path) -> None:
+    """As in the answer of `POST /verify`: small numbers, and `doc:` addresses. A file that the text lists keeps its number."""
+    folder = tmp_path / "sources"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes" / "tower.md").write_text("on disk")
+    text = f"The Eiffel Tower is 330 metres tall [2]. The tower has 1665 steps to the top.\n\n[2] {URL}\n"
+    result = json.loads(verify("--sources", str(folder), "--json", text=text).out)
+    assert [(source["index"], source["url"]) for source in result["sources"]] == [(2, URL), (3, "doc:notes/tower.md")]
+    assert [sentence["citations"][0]["source_index"] for sentence in result["sentences"]] == [2, 3]
+    listed = "The tower has 1665 steps to the top [1].\n\nSources\n[1] notes/tower.md\n"
+    result = json.loads(verify("--sources", str(folder), "--json", text=listed).out)
+    assert [(source["index"], source["url"]) for source in result["sources"]] == [(1, "doc:notes/tower.md")]
+
+
+def test_a_text_without_sources_says_what_is_missing(verify: Callable[..., Ended]) -> None:
+    """One line on standard error names the option, and the exit code stays 0."""
+    ended = verify("--offline", text="The tower has 1665 steps to the top.")
+    assert ended.code == 0
+    assert "0 of 0 sources read" in ended.out
+    assert "--sources DIR" in ended.err
+    assert json.loads(verify("--json", text="The tower has 1665 steps to the top.").out)["sources"] == []
+
+
+def test_a_sentence_in_other_words_is_not_found_in_its_source() -> None:
+    """A difference that is no contradiction follows the same words as a missing sentence."""
+    said, quote = "The hall opens at noon", "The hall opens at dawn"
+    span = TextSpan(start=18, end=22)
+    difference = Difference(claimed=span, found=span, kind="other")
+    citation = Citation(
+        start=0,
+        end=22,
+        source_index=1,
+        quote=quote,
+        quote_end=22,
+        verdict="unsupported",
+        score=0.1,
+        difference=difference,
+    )
+    sentence = VerifiedSentence(
+        start=0, end=22, verdict="unsupported", is_cited=True, citations=(citation,), difference=difference
+    )
+    source = VerifiedSource(index=1, title="hall.txt", state="read", text_kind="document")
+    verified = VerifiedText(
+        sentences=(sentence,),
+        sources=(source,),
+        counts=VerificationCounts(),
+        metadata=VerificationMetadata(latency_ms=1),
+    )
+    assert (
+        describe_verdict(said, sentence, verified)
+        == "not found in hall.txt: the source says “dawn”, the text says “noon”"
+    )
 
 
 def test_files_have_the_whole_report(verify: Callable[..., Ended], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from math import ceil
+from typing import Any
 
 from modules.llm_platform.application.research.events import FoundResult, Planned, Searched
 from modules.llm_platform.application.research.find.read_pages import PageReads
@@ -172,15 +173,17 @@ async def _search_all(
     run: Run, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads | None
 ) -> SearchResults:
     research = run.request
+    # Without `sources`, a platform that has only documents searches these and reports nothing.
+    named_sources: dict[str, Any] = {"sources": research.sources} if "sources" in research.model_fields_set else {}
     requests = [
         dtos.WebSearchRequest(
             query=question,
             count=count,
-            sources=research.sources,
             language=run.detected,
             time_range=research.time_range,
             freshness=research.freshness,
             domains=research.domains,
+            **named_sources,
         )
         for question in questions
     ]

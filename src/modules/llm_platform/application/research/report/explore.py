@@ -7,6 +7,7 @@ ranked while other searches run.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from modules.llm_platform.application.research.budget import ExpectedCalls
 from modules.llm_platform.application.research.events import FoundResult, Planned, Searched
@@ -314,14 +315,16 @@ class Explorer:
 
     def _request(self, query: str, kinds: tuple[SourceKind, ...]) -> WebSearchRequest:
         request = self._run.request
+        # Without `sources`, a platform that has only documents searches these and reports nothing.
+        named_sources: dict[str, Any] = {"sources": kinds} if "sources" in request.model_fields_set else {}
         return WebSearchRequest(
             query=query,
             count=self._run.options.results_per_search,
-            sources=kinds,
             language=detect_query_language(query, self._query_languages),
             time_range=request.time_range,
             freshness=request.freshness,
             domains=request.domains,
+            **named_sources,
         )
 
     async def _rank(self, addresses: Sequence[str], question: str, query: str) -> None:

@@ -122,7 +122,7 @@ def ask(
 
 async def _find_answer(request: RagQuestion, platform: LLMPlatform) -> TimedAnswer:
     started = time.monotonic()
-    answer = await platform.answers.answer(request, use_fallback=True)
+    answer = await platform.answers.answer(request, use_fallback=True, cites_closest=True)
     return TimedAnswer(request, answer, round((time.monotonic() - started) * 1000))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from modules.llm_platform.application.research.events import Read
 from modules.llm_platform.application.verification.events import SourcesNamed, VerificationEvent
 from modules.llm_platform.domain.citations.forms.cited_text import CitedSource
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.verification_dtos import (
     MAX_SOURCE_CHARS,
@@ -46,6 +48,10 @@ STDIN: Final = Path("-")
 VERIFIED_TEXT_BYTES: Final = 4 * MAX_VERIFIED_CHARS  # UTF-8 takes up to four bytes a character
 MAX_CONCURRENT_FILES: Final = 4
 MAX_WARNINGS: Final = 20  # files that could not be read, which are named
+FIRST_DOCUMENT: Final = MAX_SOURCE_INDEX - MAX_VERIFIED_SOURCES + 1  # A text hardly uses the last numbers.
+NOTHING_TO_COMPARE: Final = (
+    "The text cites no source, so nothing was compared. Name a folder of documents with --sources DIR."
+)
 # What `--output` writes beside Markdown, and office files: their markup would be taken for sentences, or for a sealed answer.
 NO_TEXT_SUFFIXES: Final = (".html", ".htm", ".json", ".docx", ".xlsx", ".pptx", ".epub", ".odt", ".pdf")
 TOO_MANY_FILES: Final = f"has more than {MAX_VERIFIED_SOURCES} files: name a smaller folder"
@@ -143,7 +149,21 @@ def verify(
         if len(documents) < len(paths):
             for problem in (await platform.list_documents(MAX_WARNINGS)).problems:
                 console.warn(f"{problem.path}: {problem.reason}")
-        return text, await platform.verification.run(request, on_event=print_progress, given=documents)
+        given = [
+            CitedSource(
+                number,
+                title=path.as_posix(),
+                text=page.text[:MAX_SOURCE_CHARS],
+                pages=page.pages,
+                is_numbered=False,
+                is_whole=len(page.text) <= MAX_SOURCE_CHARS,
+            )
+            for number, (path, page) in enumerate(documents.items(), FIRST_DOCUMENT)
+        ]
+        verified = await platform.verification.run(request, on_event=print_progress, given=given)
+        if not verified.sources:
+            console.warn(NOTHING_TO_COMPARE)
+        return text, _number_documents(verified, {path.as_posix(): page.url for path, page in documents.items()})
 
     text, verified = setup.run_with_platform(wiring, settings, run)
     name = research or ("" if file in (None, STDIN) else str(file))
@@ -200,8 +220,8 @@ def _read_text(console: Console, file: Path) -> str:
     return text.replace("\r\n", "\n")
 
 
-async def _read_documents(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[CitedSource, ...]:
-    """Return the documents of the searched folder as sources. Files without a text are left out."""
+async def _read_documents(platform: LLMPlatform, paths: Sequence[Path]) -> dict[Path, Page]:
+    """Return the documents of the searched folder. Files without a text are left out."""
     turns = asyncio.Semaphore(MAX_CONCURRENT_FILES)
 
     async def read(path: Path) -> tuple[Path, Page | None]:
@@ -211,19 +231,40 @@ async def _read_documents(platform: LLMPlatform, paths: Sequence[Path]) -> tuple
             except AppException:
                 return path, None
 
-    found = [(path, page) for path, page in await asyncio.gather(*map(read, paths)) if page is not None and page.text]
-    first = MAX_SOURCE_INDEX - MAX_VERIFIED_SOURCES + 1  # A text hardly uses the last numbers.
-    return tuple(
-        CitedSource(
-            first + number,
-            title=path.as_posix(),
-            text=page.text[:MAX_SOURCE_CHARS],
-            pages=page.pages,
-            is_numbered=False,
-            is_whole=len(page.text) <= MAX_SOURCE_CHARS,
-        )
-        for number, (path, page) in enumerate(found)
+    found = await asyncio.gather(*map(read, paths))
+    return {path: page for path, page in found if page is not None and page.text}
+
+
+def _number_documents(verified: VerifiedText, addresses: Mapping[str, str]) -> VerifiedText:
+    """Return the result with small numbers and with addresses for the documents, as `POST /verify` gives them.
+
+    `addresses` are the addresses by the names of the documents. Documents, and pages that a search found, are numbered after the
+    sources of the text.
+    """
+    by_name = {name.casefold(): address for name, address in addresses.items()}
+    urls: dict[int, str | None] = {}
+    named: list[int] = [0]
+    added: list[int] = []
+    for source in verified.sources:
+        address = by_name.get(source.title.casefold()) if source.url is None else None
+        urls[source.index] = address or source.url
+        is_added = source.is_found or (address is not None and source.index >= FIRST_DOCUMENT)
+        (added if is_added else named).append(source.index)
+    numbers = dict(zip(added, itertools.count(max(named) + 1), strict=False))
+
+    def renumber(citation: Citation) -> Citation:
+        index = numbers.get(citation.source_index, citation.source_index)
+        return citation.model_copy(update={"source_index": index})
+
+    sources = tuple(
+        source.model_copy(update={"index": numbers.get(source.index, source.index), "url": urls[source.index]})
+        for source in verified.sources
     )
+    sentences = tuple(
+        sentence.model_copy(update={"citations": tuple(map(renumber, sentence.citations))})
+        for sentence in verified.sentences
+    )
+    return verified.model_copy(update={"sources": sources, "sentences": sentences})
 
 
 def _list_files(folder: Path) -> list[Path]:

@@ -39,6 +39,7 @@ MARKED_NOTICE: Final = "Sentences that their sources do not support are marked h
 FOUND = ", source found by the platform"
 NO_TEXT: Final = "the text of {source} is not stored"
 OTHER_LANGUAGE: Final = "{source} is in another language, so the sentence was not compared with it"
+GO_DEEPER: Final = "For a deeper search, add --depth deep."
 NOTHING_FOUND: Final = "Nothing was found."
 NOTHING_SENT: Final = "Nothing was sent to any host."
 NOTHING_SENT_NOW: Final = "Nothing was sent for this answer: it came from the cache or the store."
@@ -146,7 +147,9 @@ def render_sources(response: ResearchResponse, missing_model_note: str | None = 
         citations.append(Line(text, style, citation.quote_url))
     yield from _render_section("Citations", citations)
     notes = describe_degradations(response.degraded, response.metadata.correction)
-    yield from _note_lines([*notes, *store_notes(response), *_quote_notes(response, missing_model_note)])
+    yield from _note_lines(
+        [*notes, *_depth_notes(response), *store_notes(response), *_quote_notes(response, missing_model_note)]
+    )
     yield Line()
     yield Line(describe_cost(response), "dim")
 
@@ -245,6 +248,12 @@ def estimate_line(estimate: ReportEstimate, more: int, request: ResearchRequest)
 
 def _limit(amount: float, limit: float | None) -> float:
     return amount if limit is None else min(amount, limit)
+
+
+def _depth_notes(response: ResearchResponse) -> Iterator[str]:
+    """Yield a note with the option that asks for a deeper search, if the text offers one by the name of the field."""
+    if get_messages(response.metadata.language).go_deeper in response.synthesis:
+        yield GO_DEEPER
 
 
 def store_notes(response: ResearchResponse) -> Iterator[str]:

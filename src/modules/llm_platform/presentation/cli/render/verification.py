@@ -8,7 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from modules.llm_platform.domain.citations.show.sentence_evidence import SentenceVerdict, decide_shown_verdict
-from modules.llm_platform.domain.dtos.verification_dtos import VerifiedAgain, VerifiedSentence, VerifiedText
+from modules.llm_platform.domain.dtos.verification_dtos import (
+    VerifiedAgain,
+    VerifiedSentence,
+    VerifiedSource,
+    VerifiedText,
+)
 from modules.llm_platform.domain.markdown.escaping import escape_line
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.render import terminal
@@ -110,7 +115,7 @@ def render_verification_markdown(text: str, verified: VerifiedText, name: str) -
         blocks += ["## Sentences to look at", "\n".join(items)]
     if verified.sources:
         sources = [
-            f"- [{source.index}] {link(source.title, source.url or '')}: {escape_line(describe_source_problem(source))}"
+            f"- [{source.index}] {link(source.title, _find_address(source))}: {escape_line(describe_source_problem(source))}"
             for source in verified.sources
         ]
         blocks += ["## Sources", "\n".join(sources)]
@@ -124,11 +129,7 @@ def render_verification_html(text: str, verified: VerifiedText, name: str) -> st
         parts += [html.escape(text[done : sentence.start]), _mark_sentence(text, sentence, verified, number)]
         done = max(done, sentence.end)
     parts.append(html.escape(text[done:]))
-    sources = [
-        f'<li id="source-{source.index}" value="{source.index}">{html.escape(source.title or source.url or "")}'
-        f"{f' <code>{html.escape(source.url)}</code>' if source.url else ''}: {html.escape(describe_source_problem(source))}</li>"
-        for source in verified.sources
-    ]
+    sources = [_render_source(source) for source in verified.sources]
     receipts = [_render_receipt(text, sentence, verified, number) for number, sentence in enumerate(verified.sentences)]
     body = [
         f"<p>{html.escape(describe_counts(verified))}</p>",
@@ -138,6 +139,20 @@ def render_verification_html(text: str, verified: VerifiedText, name: str) -> st
     ]
     title = f"{HEADING} of {name}" if name else HEADING
     return render_html_page(title, body, verified.metadata.language)
+
+
+def _render_source(source: VerifiedSource) -> str:
+    title, address = html.escape(source.title or source.url or ""), html.escape(_find_address(source))
+    return (
+        f'<li id="source-{source.index}" value="{source.index}">{title}{f" <code>{address}</code>" if address else ""}: '
+        f"{html.escape(describe_source_problem(source))}</li>"
+    )
+
+
+def _find_address(source: VerifiedSource) -> str:
+    """Return the address to show beside the title; empty if it only repeats the title, as of a file in a folder."""
+    url = source.url or ""
+    return "" if terminal.display_url(url) == f"{terminal.DOCUMENT_SCHEME}{source.title}" else url
 
 
 def _mark_sentence(text: str, sentence: VerifiedSentence, verified: VerifiedText, number: int) -> str:

@@ -180,12 +180,12 @@ def build_research(
         body.messages,
         DEPTHS[body.model],
         in_background=in_background,
-        sources=SOURCES[body.search_mode or "web"],
         domains=body.search_domain_filter or (),
         time_range=body.time_range,
         freshness=body.freshness,
         language=body.language,
         output_schema=tool.schema if tool else structured.read_schema(request, body.response_format),
+        **({"sources": SOURCES[body.search_mode]} if body.search_mode else {}),
     )
 
 
