@@ -102,9 +102,16 @@ def test_a_prefix_is_no_denial_of_its_own() -> None:
     assert drop_rows_that_cannot_answer(asked, candidates) == candidates
 
 
-def test_single_rows_do_not_answer_what_is_denied() -> None:
-    """The rows that a "not" describes are found together, or nothing is: each row alone may be of the other kind."""
-    for question, is_kept in (("Which invoices are not cancelled?", False), ("Which invoices are cancelled?", True)):
+def test_single_rows_do_not_answer_what_all_rows_decide() -> None:
+    """The rows that a "not" describes are found together, or nothing is: each row alone may be of the other kind.
+
+    A single row is not known to have the most.
+    """
+    for question, is_kept in (
+        ("Which invoices are not cancelled?", False),
+        ("Which invoices are cancelled?", True),
+        ("Which is the most expensive invoice?", False),
+    ):
         asked = read_question(question, "en")
         rows = [one for one in candidates_in(INVOICES, asked) if one.sentence.row]
         assert drop_rows_that_cannot_answer(asked, rows) == (rows if is_kept else [])

@@ -17,6 +17,8 @@ BAND = Table(("instrument", "year"), [("cornet", "1994"), ("tuba", "1979")], tit
     [
         ("Cheapest item on the tool hire list?", "Cheapest item ?", [HIRE]),
         ("Which instrument in the band's inventory is the oldest?", "Which instrument is the oldest?", [BAND]),
+        ("Cheapest on the old village hall hire list?", "Cheapest ?", [HIRE]),
+        ("¿Cuál es el más caro de la lista de hire?", "¿Cuál es el más caro ?", [HIRE]),
         ("Which is the cheapest on the wine list?", "Which is the cheapest on the wine list?", [HIRE, BAND]),
         ("Which item is the cheapest?", "Which item is the cheapest?", [HIRE, BAND]),
     ],

@@ -72,6 +72,16 @@ def chosen_by(question: str, log_odds: Callable[[str], float]) -> list[str]:
     return [candidate.sentence.text for candidate in chosen.selection.chosen]
 
 
+@for_each(("is_whole", "named"), [(True, True), (False, False)])
+def test_the_models_read_the_name_of_a_document(is_whole: bool, named: bool) -> None:
+    """A question names the sender of a letter, and its file may be called `minutes`. A passage of a page has no beginning."""
+    text = "FRIENDS OF SKELBROOK SCHOOL\nRegistered charity 5550142\n\n1. Money\n\nThe balance was £4,318 in October."
+    source = Source(index=1, title="minutes", url="https://a.example/", text=text, is_whole=is_whole)
+    selection = choose_by_words(read_question("What was the balance?", "en"), [source])
+    (balance,) = (one for one in selection.candidates if "balance" in one.sentence.text)
+    assert ("FRIENDS OF SKELBROOK SCHOOL" in make_model_input(balance, selection.question)) is named
+
+
 def test_an_answer_in_other_words_is_quoted() -> None:
     question = "How much holiday am I entitled to?"
     assert select(question).chosen == []

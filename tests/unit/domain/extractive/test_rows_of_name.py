@@ -1,4 +1,4 @@
-"""Rows with a name that several columns have: how often or when somebody is on duty."""
+"""Rows of a name in a rota: how often or when somebody is on duty, and who is most often."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.unit.domain.extractive.test_tables import candidates_in
 
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.row_questions import find_rows_in_tables
-from modules.llm_platform.domain.extractive.tables import list_tables
+from modules.llm_platform.domain.extractive.tables import RowsFound, list_tables
 
 ROTA = """# Rota of the café
 
@@ -21,10 +21,14 @@ ROTA = """# Rota of the café
 """
 
 
-def find(question: str) -> list[str] | None:
+def find_rows(question: str) -> RowsFound | None:
     asked = read_question(question, "en")
     candidates = candidates_in(ROTA, asked)
-    found = find_rows_in_tables(asked, list_tables(candidates), candidates)
+    return find_rows_in_tables(asked, list_tables(candidates), candidates)
+
+
+def find(question: str) -> list[str] | None:
+    found = find_rows(question)
     return None if found is None else [row[0] for row in found.rows]
 
 
@@ -45,3 +49,18 @@ def find(question: str) -> list[str] | None:
 def test_the_columns_that_the_question_names_count(question: str, rows: list[str] | None) -> None:
     """All columns with the name count if the question names none of them."""
     assert find(question) == rows
+
+
+@for_each(
+    ("question", "name", "rows"),
+    [
+        ("Who has the most late shifts?", "", None),  # two have two
+        ("Who is most often in the kitchen?", "Sunniva", ["5 June", "6 June", "7 June"]),
+        ("Who has the most early shifts on the rota of the café?", "", None),
+        ("Who has the most dogs?", "", None),
+    ],
+)
+def test_the_most_frequent_name_of_a_column_answers(question: str, name: str, rows: list[str] | None) -> None:
+    """Nothing answers if two names are as frequent, or if no column is named."""
+    found = find_rows(question)
+    assert (found.name, [row[0] for row in found.rows]) == (name, rows) if found else rows is None

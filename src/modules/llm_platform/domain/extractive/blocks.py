@@ -19,6 +19,7 @@ BlockKind = Literal["paragraph", "item", "code", "heading", "table"]
 
 MAX_HEADING_WORDS = 12
 MAX_HEADING_CHARS = 80
+MAX_FACT_CHARS = 110  # of a line such as `Organic waste bin, emptied every two weeks: 51.60 euros`
 NAVIGATION_LINES = 3  # this many short lines without a sentence end are navigation
 NAVIGATION_LINE_CHARS = 40
 TEXT_INDENT = 3  # columns; manuals indent the text below a heading at least this far

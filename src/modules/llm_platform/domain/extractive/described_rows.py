@@ -79,14 +79,19 @@ def _may_describe(
 
 
 def drop_rows_that_cannot_answer(question: Question, chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates, without table rows if the question has a "not", or asks "why" and no cell can give a reason.
+    """Return the candidates, without table rows if the question has a "not" or a superlative, or if it asks "why" and no cell can
+    give a reason.
 
-    Single rows do not answer a question with a "not". A reason takes a few words.
+    Single rows do not answer a question with a "not" or a superlative. A reason takes a few words.
     """
+    words = fold_words(question.text)
     is_denied = any(described.is_denied and not described.is_guessed for described in _list_descriptions(question))
+    needs_all_rows = is_denied or find_superlative(words) < len(words)
     asks_why = _ASKS_WHY.match(question.text) is not None
     return [
-        one for one in chosen if not one.sentence.row or not (is_denied or (asks_why and not _may_give_reason(one)))
+        one
+        for one in chosen
+        if not one.sentence.row or not (needs_all_rows or (asks_why and not _may_give_reason(one)))
     ]
 
 

@@ -17,11 +17,14 @@ _POSSESSIVE: Final = re.compile(r"['’]s?\b")
 
 @cache
 def _compile_name() -> re.Pattern[str]:
-    """Return the pattern of a preposition, an article, at most three words, and a word such as "list"."""
+    """Return the pattern of a preposition, an article, a few words, and a word such as "list": `on the price list`.
+
+    The words may also follow, as in `de la lista de precios`.
+    """
     within, articles, kinds = ("|".join(sorted(load_word_list(f"tables_{part}"))) for part in ("in", "the", "kinds"))
-    return re.compile(
-        rf"\b(?:{within}) (?:{articles}) (?P<name>(?:[\w'’-]{{1,30}} ){{0,3}}(?:{kinds}))\b", re.IGNORECASE
-    )
+    before = rf"(?:(?!(?:{within}|{articles}) )[\w'’-]{{1,30}} ){{0,4}}"
+    name = rf"{before}(?:{kinds})(?: de[srl]? [\w'’-]{{1,30}})?"
+    return re.compile(rf"\b(?:{within}) (?:{articles}) (?P<name>{name})\b", re.IGNORECASE)
 
 
 def narrow_to_named_tables(question: Question, tables: Sequence[Table]) -> tuple[Question, Sequence[Table]]:

@@ -97,7 +97,17 @@ def make_model_input(candidate: Candidate, question: Question) -> str:
         said = "; ".join(f"{column}: {cell}" if column else cell for column, cell in cells)
     before = sentence.before.text[-MAX_BEFORE_CHARS:] if sentence.before else ""
     around = dict.fromkeys(
-        filter(None, (candidate.source.title, sentence.heading, sentence.entry, sentence.intro, before))
+        filter(
+            None,
+            (
+                candidate.source.title,
+                candidate.found_in.name,
+                sentence.heading,
+                sentence.entry,
+                sentence.intro,
+                before,
+            ),
+        )
     )
     return f"{said} ({' · '.join(around)})" if around else said
 

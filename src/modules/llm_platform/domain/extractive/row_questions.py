@@ -7,6 +7,7 @@ from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.compared_rows import asks_to_rank_or_count, find_ranked_rows
 from modules.llm_platform.domain.extractive.dated_rows import asks_for_dated_rows, find_dated_rows
 from modules.llm_platform.domain.extractive.described_rows import asks_for_described_rows, find_described_rows
+from modules.llm_platform.domain.extractive.frequent_rows import asks_for_most_frequent, find_most_frequent_rows
 from modules.llm_platform.domain.extractive.named_table import narrow_to_named_tables
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, find_limited_rows
@@ -41,6 +42,7 @@ ROW_QUESTION_KINDS: Final = (
     RowQuestionKind(asks_for_sum, find_summed_rows, needs_all_rows=True),
     RowQuestionKind(asks_for_rows_of_name, find_rows_of_name, needs_all_rows=False),
     RowQuestionKind(asks_to_rank_or_count, find_ranked_rows, needs_all_rows=True),
+    RowQuestionKind(asks_for_most_frequent, find_most_frequent_rows, needs_all_rows=True),
     RowQuestionKind(asks_for_described_rows, _find_described, needs_all_rows=False),
     RowQuestionKind(asks_for_dated_rows, find_dated_rows, needs_all_rows=True),
 )

@@ -39,6 +39,7 @@ MIN_WORDS = 3
 MAX_WORDS = 110
 MAX_LEAD_WORDS = 20  # a longer heading or introduction is not repeated before a sentence
 MAX_LED_ITEM_WORDS = 25  # a longer list item can be understood without the introduction of its list
+MAX_NAME_CHARS = 120
 LANGUAGE_CHARS = 1500  # the beginning of a source from which its language is detected
 CACHED_CHARS: Final = 10_000  # longer sources are not cached
 CACHED_BARS: Final = 600  # neither are larger tables, because each row has the words of all columns
@@ -80,10 +81,12 @@ class SentenceForm:
 class SourceSentences:
     """The sentences of a source, to be compared with any number of questions.
 
-    `context_words` maps the context of a sentence to the words of the context and of the title.
+    - `name` is the first heading of a whole document, such as a letterhead. The title may only be the name of a file.
+    - `context_words` maps the context of a sentence to the words of the context, the title and the name.
     """
 
     source: Source
+    name: str
     language: str
     forms: Sequence[SentenceForm]
     context_words: Mapping[tuple[str, ...], Sequence[str]]
@@ -117,6 +120,7 @@ def describe_cached_sentences(source: Source, language: str, relevance: Callable
 class _Described(NamedTuple):
     """What `SourceSentences` has of a text. Questions and threads share it."""
 
+    name: str
     language: str
     forms: Sequence[SentenceForm]
     context_words: Mapping[tuple[str, ...], Sequence[str]]
@@ -143,8 +147,9 @@ def _describe(
         for sentence in list_sentences(blocks, language, relevance, limit=limit)
     ]
     contexts = {form.context for form in forms}
-    words = {context: split_words(" ".join((title, *context))) for context in contexts}
-    return _Described(language, forms, words)
+    name = blocks[0].text[:MAX_NAME_CHARS] if is_whole and blocks and blocks[0].kind == "heading" else ""
+    words = {context: split_words(" ".join((title, name, *context))) for context in contexts}
+    return _Described(name, language, forms, words)
 
 
 def _describe_form(sentence: Sentence, language: str, *, is_alone: bool, is_formal: bool) -> SentenceForm:
