@@ -12,6 +12,8 @@
     python scripts/folder_questions.py --folder mixed6      80 questions about fourteen files, of eight kinds
     python scripts/folder_questions.py --folder mixed7      100 questions about sixteen files, a quarter in quite other words
     python scripts/folder_questions.py --folder mixed8      80 questions about fourteen files, among them an FAQ page
+    python scripts/folder_questions.py --folder mixed9      80 questions about fourteen files, a quarter in other words
+    python scripts/folder_questions.py --folder mixed10     80 questions about fourteen files, among them a rota
     python scripts/folder_questions.py --folder several2    110 questions about fifteen files in six languages
     python scripts/folder_questions.py --folder mixed1      60 questions about eleven files: letters, lists, rules, a rota
     python scripts/folder_questions.py --depth deep         the same for deep answers
@@ -31,6 +33,7 @@
 - `mixed7`: a quarter of the questions have hardly a word of the file. What was found for these was read, other answers not.
 - `mixed8`: eighteen questions are in other words. The answers that were not right were read after it had been asked once, and one
   of them was mended.
+- `mixed9`, `mixed10`: a quarter are in other words. The answers that were not right were read after each had been asked once.
 - `several1`, `several2`: files in five and six languages; three of eleven questions are in other words, and three in another
   language than the file. The answers to `several1` were read, those to `several2` not.
 - `tables`: the rules for named rows had been written when these were first asked; what came later has seen them.
@@ -90,6 +93,8 @@ OF_TEXTS = (
     "mixed6",
     "mixed7",
     "mixed8",
+    "mixed9",
+    "mixed10",
     "several1",
     "several2",
 )
