@@ -167,9 +167,12 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
 def test_a_less_certain_answer_is_quoted_if_no_other_sentence_is_nearly_as_likely(
     others: float, chosen: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In a short text this says too little."""
     limits = replace(WEIGHTS, stands_out_from=0.0)
     monkeypatch.setattr(reranking, "load_answer_weights", lambda kind: limits)
     question = "How much holiday am I entitled to?"
+    assert chosen_by(question, lambda text: 0.9 if LEAVE in text else others) == []
+    monkeypatch.setattr(reranking, "MIN_SENTENCES", 4)
     assert chosen_by(question, lambda text: 0.9 if LEAVE in text else others) == chosen
     assert chosen_by(question, lambda text: 0.3 if LEAVE in text else -9.0) == []
 
@@ -446,7 +449,7 @@ def test_words_and_both_models_may_agree_on_an_uncertain_sentence(
     question: str, others: str, nearness: float, log_odds: float, is_chosen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of many sentences, the best one by words is near, too, and the best one for the model. Each alone is not enough."""
-    monkeypatch.setattr(reranking, "MIN_AGREEMENT_SENTENCES", 30)
+    monkeypatch.setattr(reranking, "MIN_SENTENCES", 30)
     chosen = agreed_on(question, f"{OFFICER}\n\n{others}", lambda text: nearness * (text == OFFICER), log_odds)
     assert chosen == ([OFFICER] if is_chosen else [])
 

@@ -39,9 +39,10 @@ MIN_MEASURED: Final = 24  # sentences that make a mean and a deviation
 MAX_READ: Final = 8  # sentences of one question that the support model scores
 NEARLY_BEST_LOG_ODDS: Final = 1.0  # the log-odds of a further quote may be lower than the best by this much
 DENIED_BELOW: Final = -0.9  # if even the best sentence has a lower margin, the sources are said not to answer
-# The best of at least MIN_AGREEMENT_SENTENCES sentences by words is agreed if it is also one of the AGREEMENT_RANKS nearest to
-# the question.
-MIN_AGREEMENT_SENTENCES: Final = 60
+MIN_SENTENCES: Final = (
+    60  # with fewer, it says little that the best one stands out, or that words and encoder agree on it
+)
+# The best sentence by words is agreed if it is also one of the AGREEMENT_RANKS nearest to the question.
 AGREEMENT_RANKS: Final = 3
 AGREED_TERMS: Final = 3  # the question must have at least this many terms
 AGREED_COVERAGE: Final = 0.4  # the sentence must have this share of the terms, by weight
@@ -239,14 +240,10 @@ def mark_agreed(selection: Selection, best: Candidate, nearest: Sequence[ScoredS
     """Return the sentences, with `is_agreed` set for `best`, the best of all sentences by words, if the encoder confirms it.
 
     It must be one of the AGREEMENT_RANKS nearest sentences and must have enough words of the question. With fewer than
-    MIN_AGREEMENT_SENTENCES sentences, none is agreed.
+    MIN_SENTENCES sentences, none is agreed.
     """
     is_near = any(one.candidate is best for one in nearest[:AGREEMENT_RANKS])
-    if (
-        len(selection.candidates) < MIN_AGREEMENT_SENTENCES
-        or not is_near
-        or not _has_enough_words(selection.question, best)
-    ):
+    if len(selection.candidates) < MIN_SENTENCES or not is_near or not _has_enough_words(selection.question, best):
         return list(nearest)
     return [replace(one, is_agreed=one.candidate is best) for one in nearest]
 
@@ -285,8 +282,10 @@ def choose_by_models(selection: Selection, scored: Sequence[ScoredSentence]) -> 
     is_dropped = False
     for group in filter(None, (own, foreign)):
         chosen = _keep_keyword_choice(selection, group)
-        if not chosen and (chosen := _choose_answers(group, ranked)) and lacks_exact(selection.question, chosen):
-            chosen, is_dropped = [], True
+        if not chosen:
+            chosen = _choose_answers(group, stands_out=_stands_out(selection, group[0], ranked))
+            if chosen and lacks_exact(selection.question, chosen):
+                chosen, is_dropped = [], True
         if chosen:
             return RerankedSelection(replace(selection, chosen=chosen), [one.candidate for one in ranked])
     closest = _drop_other_languages(selection.question, ranked)
@@ -343,17 +342,23 @@ def _is_repeated(one: Candidate, other: Candidate) -> bool:
     return measure_overlap(one, other) >= MIN_REPETITION_OVERLAP or is_shown_with(other, one)
 
 
-def _choose_answers(ranked: Sequence[ScoredSentence], everything: Sequence[ScoredSentence]) -> list[Candidate]:
+def _stands_out(selection: Selection, best: ScoredSentence, everything: Sequence[ScoredSentence]) -> bool:
+    """Return whether the best sentence is far likelier than all others. With fewer than MIN_SENTENCES sentences, none is."""
+    limit = best.weights.stands_out_from
+    if limit is None or len(selection.candidates) < MIN_SENTENCES:
+        return False
+    return measure_distinction(best, everything) >= limit
+
+
+def _choose_answers(ranked: Sequence[ScoredSentence], *, stands_out: bool) -> list[Candidate]:
     """Return the sentences that answer nearly as certainly as the best one, at most MAX_QUOTES and without repetition.
 
-    `ranked` has the highest margin first, and `everything` also has the sentences of other languages. If even the best one
-    is uncertain, it is returned if it stands out, or if it is agreed and may answer.
+    `ranked` has the highest margin first. If even the best one is uncertain, it is returned if it stands out, or if it is
+    agreed and may answer.
     """
     best = ranked[0]
     if not best.answers:
         is_agreed = best.is_agreed and best.answer_log_odds >= best.weights.may_answer_from
-        limit = best.weights.stands_out_from
-        stands_out = limit is not None and measure_distinction(best, everything) >= limit
         return add_antecedent(best.candidate) if is_agreed or stands_out else []
     chosen: list[Candidate] = []
     for one in ranked:
