@@ -8,7 +8,7 @@ from modules.llm_platform.domain.citations.read.words import find_identifiers
 from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.negation import (
     contradicts_unspaced,
-    find_opposites,
+    has_opposite,
     list_denied_words,
     list_undenied_words,
 )
@@ -50,13 +50,11 @@ def test_clauses_are_denied_one_by_one() -> None:
         ("the shop opens and closes daily", "the shop closes daily", False),
         ("музей открыт сегодня", "музей закрыт сегодня", True),
         ("rose", "fell", False),
-        ("she received gold medals", "she received silver medals", True),
-        ("she received gold medals", "she received gold and silver medals", False),
     ],
 )
 def test_opposites_about_the_same(mine: str, theirs: str, differs: bool) -> None:
     """A word and its opposite contradict where the words around them are the same."""
-    assert (find_opposites(mine.split(), theirs.split()) is not None) is differs
+    assert has_opposite(mine.split(), theirs.split()) is differs
 
 
 def test_chinese_and_japanese_negation() -> None:

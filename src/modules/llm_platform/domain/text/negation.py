@@ -40,8 +40,7 @@ class NegationWords:
     - `soft` words deny without saying exactly what ("except", "fails").
     - `ambiguous` ones may stand for a negation ("drops support").
     - `evidence` words extend a negation to what follows them ("no evidence that").
-    - `opposites` maps a word to its groups of opposites: the number of each group, and the side of the word. Words on different
-      sides of a group exclude each other: "open" and "closed", or "gold", "silver" and "bronze".
+    - `opposites` maps a word to its pairs of opposites: the number of each pair, and the side of the word (0 or 1).
     """
 
     negators: frozenset[str]
@@ -55,8 +54,8 @@ class NegationWords:
 def load_negation_words() -> NegationWords:
     data = load_data("negation")
     opposites: dict[str, tuple[tuple[int, int], ...]] = {}
-    for number, sides in enumerate(data["opposites"]):
-        for side, listed in enumerate(sides):
+    for number, pair in enumerate(data["opposites"]):
+        for side, listed in enumerate(pair):
             for word in listed.split():
                 opposites[word] = (*opposites.get(word, ()), (number, side))
     negators, soft, ambiguous, evidence = (
@@ -160,27 +159,24 @@ def _split_clauses(text: str) -> list[list[str]]:
     return [WORD_WITH_APOSTROPHE.findall(clause) for clause in _CLAUSE_END.split(fold(text).replace("’", "'"))]
 
 
-def find_opposites(mine: Sequence[str], theirs: Sequence[str]) -> tuple[str, str] | None:
-    """Return a word of one text and its opposite in the other text, among the same neighbours; None if there are none."""
+def has_opposite(mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Return whether one text has a word, and the other text has its opposite among the same neighbours."""
     opposites = load_negation_words().opposites
     if opposites.keys().isdisjoint(mine):
-        return None
-    sides = [(position, *entry) for position, word in enumerate(mine) if word in opposites for entry in opposites[word]]
-    for position, group, side in sides:
-        if any(other == group and other_side != side for _, other, other_side in sides):
+        return False
+    sides = [(position, *pair) for position, word in enumerate(mine) if word in opposites for pair in opposites[word]]
+    present = {(pair, side) for _, pair, side in sides}
+    for position, pair, side in sides:
+        if (pair, 1 - side) in present:
             continue  # this text has both
-        near = _list_neighbours(mine, position)
-        same, opposite, found = 0, 0, ""
+        near, closest = _list_neighbours(mine, position), [-1, -1]
         for at, word in enumerate(theirs):
-            for other, other_side in opposites.get(word, ()):
-                shared = len(near & _list_neighbours(theirs, at)) if other == group else 0
-                if shared and other_side == side:
-                    same = max(same, shared)
-                elif shared > opposite:
-                    opposite, found = shared, word
-        if opposite > same:
-            return mine[position], found
-    return None
+            for their_pair, their_side in opposites.get(word, ()):
+                if their_pair == pair:
+                    closest[their_side] = max(closest[their_side], len(near & _list_neighbours(theirs, at)))
+        if closest[1 - side] > max(0, closest[side]):
+            return True
+    return False
 
 
 def _list_neighbours(words: Sequence[str], position: int) -> set[str]:

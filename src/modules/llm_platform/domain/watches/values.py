@@ -11,7 +11,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.compare.mismatches import find_number
 from modules.llm_platform.domain.citations.read.claims import Claim, ClaimNumber
 from modules.llm_platform.domain.evidence.sentence_matches import list_names
-from modules.llm_platform.domain.text.negation import find_opposites
+from modules.llm_platform.domain.text.negation import has_opposite
 from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_same_word, normalize_unit
 from modules.llm_platform.domain.text.tokens import fold
@@ -51,7 +51,7 @@ def find_changed_value(was: Claim, now: Claim) -> ChangedValue | None:
     for gone, came in _pair_numbers(was, now), _pair_dates(was, now), _pair_names(was, now):
         if gone and came:
             return ChangedValue(", ".join(gone), ", ".join(came))
-    return ChangedValue("", "") if find_opposites(was.keys, now.keys) else None
+    return ChangedValue("", "") if has_opposite(was.keys, now.keys) else None
 
 
 def find_replaced_part(was: Claim, now: Claim) -> ChangedValue | None:

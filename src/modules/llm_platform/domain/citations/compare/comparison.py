@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Final
 
-from modules.llm_platform.domain.citations.compare.alignment import MAX_QUOTE_SENTENCES, Passage, SourceText
+from modules.llm_platform.domain.citations.compare.alignment import Passage, SourceText
 from modules.llm_platform.domain.citations.compare.mismatches import shift
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, SentenceNumber
@@ -43,18 +43,6 @@ class Comparison:
         """Return the best sentence, then the other sentences that share at least the same words with the claim."""
         masks, (best, *others) = self.passage.masks, self.passage.sentences
         return [best, *(sentence for sentence in others if masks[sentence] & masks[best] == masks[best])]
-
-    def list_sentences_beside_best(self) -> list[SentenceNumber]:
-        """Return the other sentences of the passage that have words of the claim that the best sentence lacks."""
-        masks, best, (start, end) = self.passage.masks, self.passage.sentences[0], self.passage.span
-        nearby = range(max(0, best - MAX_QUOTE_SENTENCES + 1), min(len(self.source.spans), best + MAX_QUOTE_SENTENCES))
-        return [
-            SentenceNumber(sentence)
-            for sentence in nearby
-            if sentence != best
-            and start <= self.source.spans[sentence][0] < end
-            and masks[SentenceNumber(sentence)] & ~masks[best]
-        ]
 
     def find_sentences_lacking(
         self, position: ClaimWordNumber, has_fact: Callable[[TextFacts], bool] | None = None

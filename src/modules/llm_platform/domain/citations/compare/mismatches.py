@@ -80,8 +80,7 @@ def locate_difference(sentence: AnswerSentence, mismatch: Mismatch, source: Sour
     """Return the mismatch with its spans in the answer and in the source.
 
     The result is None if the claim cannot be found in the answer, or if no words of the source replace the words of the
-    claim. It is also None if replaced words or names are too long to be compared, or if a name replaces other words: a reader
-    would see two unrelated texts.
+    claim. It is also None if replaced words or names are too long to be compared: a reader would see two unrelated texts.
     """
     claimed = _convert_claimed_span(sentence, mismatch.claimed)
     if claimed is None:
@@ -92,8 +91,6 @@ def locate_difference(sentence: AnswerSentence, mismatch: Mismatch, source: Sour
         return None
     if mismatch.kind in ("name", "other") and not _is_pair(mine, theirs):
         return None
-    if mismatch.kind == "other" and mismatch.claimed[0] and _has_capital(mine) != _has_capital(theirs):
-        return None  # the first word of a claim has a capital anyway
     return Difference(claimed=TextSpan(start=start, end=end), found=TextSpan(start=first, end=last), kind=mismatch.kind)
 
 
@@ -101,10 +98,6 @@ def _is_pair(mine: str, theirs: str) -> bool:
     """Return whether both are a few words within one sentence, and differ."""
     is_short = all(0 < len(words.split()) <= MAX_RECEIPT_WORDS and "\n" not in words for words in (mine, theirs))
     return is_short and ". " not in theirs and mine.casefold() != theirs.casefold()
-
-
-def _has_capital(text: str) -> bool:
-    return any(sign.isupper() for sign in text)
 
 
 def _convert_claimed_span(sentence: AnswerSentence, claimed: Span) -> Span | None:

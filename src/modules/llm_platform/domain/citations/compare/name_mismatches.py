@@ -3,7 +3,7 @@
 "The bridge of Keller" is refuted by "the bridge of Strabag", and `wait_time` by `lock_time` where the source says the same.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.bindings import (
@@ -16,7 +16,6 @@ from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, f
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import IDENTIFIER
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.language import capitalises_nouns, detect_language
 from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, SentenceNumber, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
@@ -88,20 +87,12 @@ def begins_with_other_word(compared: Comparison) -> bool:
 def _list_other_words(compared: Comparison, position: ClaimWordNumber) -> Iterator[tuple[SentenceNumber, WordNumber]]:
     """Yield the words with a capital that sentences about the same have in place of the claim's word."""
     word, sentences = compared.claim.words[position], compared.passage.sentences
-    if compared.claim.capitals_name and _are_nouns_capitalised(compared):
-        return
     if compared.source.knows(word.key, word.written):
         sentences = tuple(compared.find_sentences_lacking(position))
     for sentence in sentences:
         name = find_replacing_name(compared.claim, position, compared.read_facts(sentence))
         if name is not None:
             yield sentence, name
-
-
-def _are_nouns_capitalised(compared: Comparison) -> bool:
-    """Return whether claim and source are both in a language such as German, whatever the language of the whole text."""
-    source_language = compared.source.language or ""
-    return capitalises_nouns(source_language) and detect_language(compared.claim.text) == source_language
 
 
 def _may_be_common_words(compared: Comparison, facts: TextFacts, position: WordNumber) -> bool:
@@ -131,9 +122,6 @@ def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFact
     before, after = keys[max(0, position - 1) : position], keys[position + 1 : position + 2]
     beside = [(at + 1, at + 1) for at, word in enumerate(folded[:-1]) if word in before and word not in articles]
     beside += [(at - 1, at) for at, word in enumerate(folded) if at and word in after and word not in articles]
-    written = [word.written for word in claim.words]
-    if _joins_names(written, position + 1):  # "Edith and Ben" is not compared with "to Burnsall and back"
-        beside = [(name, later) for name, later in beside if later == name or _joins_names(facts.words, later)]
     return next(
         (
             WordNumber(name)
@@ -145,15 +133,6 @@ def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFact
             and not _is_same_date(folded[name], keys[position])
         ),
         None,
-    )
-
-
-def _joins_names(words: Sequence[str], position: int) -> bool:
-    """Return whether the word at this position is an "and" or "or" between two words with a capital."""
-    return 0 < position < len(words) - 1 and (
-        words[position] in load_words("connectives", "conjunctions")
-        and words[position - 1][0].isupper()
-        and words[position + 1][0].isupper()
     )
 
 

@@ -155,10 +155,8 @@ def find_replaced_date(compared: Comparison) -> Mismatch | None:
 
 
 def count_missing_numbers(compared: Comparison) -> int:
-    """Return how many numbers of the claim are missing in all sentences about the claim, and are no difference of two."""
-    return sum(
-        not (_has_number(compared, number) or _is_computed(compared, number)) for number in compared.claim.numbers
-    )
+    """Return how many numbers of the claim are missing in all sentences about the claim."""
+    return sum(not _has_number(compared, number) for number in compared.claim.numbers)
 
 
 def _has_number(compared: Comparison, number: ClaimNumber) -> bool:
