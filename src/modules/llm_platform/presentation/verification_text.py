@@ -117,9 +117,11 @@ def describe_verdict(text: str, sentence: VerifiedSentence, verified: VerifiedTe
         number += f", {format_pages([citation.page])}"
     judged = f"{verdict} in {number}" if sentence.finding == "absent" else f"{verdict} by {number}"
     if sentence.difference is not None:
-        claimed = shorten(text[sentence.difference.claimed.start : sentence.difference.claimed.end])
-        found = shorten(describe_found(citation, sentence.difference))
-        return f"{judged}: the source says “{found}”, the text says “{claimed}”" if found else judged
+        span, found = sentence.difference.claimed, shorten(describe_found(citation, sentence.difference))
+        if not found or (span.start, span.end) == (sentence.start, sentence.end):
+            return judged  # a whole sentence is no counterpart of a word
+        claimed = shorten(text[span.start : span.end])
+        return f"{judged}: the source says “{found}”, the text says “{claimed}”"
     if source is not None and source.state != "read":
         return f"{verdict}: {number} {describe_source_problem(source)}"
     if sentence.verdict == "unchecked":

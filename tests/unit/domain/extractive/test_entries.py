@@ -115,6 +115,21 @@ def test_a_date_alone_on_its_line_begins_an_entry() -> None:
             "The shop is small.\n\nMonday: closed\nSaturday: 10 to 2\n\nPlease ring.",
             ["The shop is small.", "Monday: closed", "Saturday: 10 to 2", "Please ring."],
         ),
+        (
+            "The club met on Monday.\n\nWIFI: BERGHAUS\nPIN: 4711",
+            ["The club met on Monday.", "WIFI: BERGHAUS", "PIN: 4711"],
+        ),
+        (
+            "Guten Tag zusammen.\n\nHinweis: Der Keller darf nur mit dem\nEinverständnis des Vermieters genutzt werden",
+            [
+                "Guten Tag zusammen.",
+                "Hinweis: Der Keller darf nur mit dem\nEinverständnis des Vermieters genutzt werden",
+            ],
+        ),
+        (
+            "The house has a garden and a view of the lake\nIt was built by Otto Wagner for his wife",
+            ["The house has a garden and a view of the lake\nIt was built by Otto Wagner for his wife"],
+        ),
     ],
 )
 def test_each_fact_of_short_lines_is_a_text_of_its_own(text: str, facts: list[str]) -> None:

@@ -20,10 +20,11 @@ BAND = Table(("instrument", "year"), [("cornet", "1994"), ("tuba", "1979")], tit
         ("Cheapest on the old village hall hire list?", "Cheapest ?", [HIRE]),
         ("¿Cuál es el más caro de la lista de hire?", "¿Cuál es el más caro ?", [HIRE]),
         ("Which is the cheapest on the wine list?", "Which is the cheapest on the wine list?", [HIRE, BAND]),
+        ("Which is the cheapest in the drill list?", "Which is the cheapest in the drill list?", [HIRE, BAND]),
         ("Which item is the cheapest?", "Which item is the cheapest?", [HIRE, BAND]),
     ],
 )
 def test_the_name_of_a_table_is_separated(question: str, rest: str, tables: list[Table]) -> None:
-    """A list that no table is named after may be something that the documents lack."""
+    """A list that no table is named after may be something that the documents lack, and a cell describes rows."""
     narrowed, named = narrow_to_named_tables(read_question(question, "en"), [HIRE, BAND])
     assert (narrowed.text, list(named)) == (rest, tables)

@@ -109,6 +109,24 @@ def test_the_name_of_a_column_has_its_unit(question: str, rows: list[str]) -> No
     assert names(found_in(TOOLS, question)) == rows
 
 
+EXHIBITIONS = """| Title | Dates |
+|---|---|
+| Light | January to March 2025 |
+| Stone | April to June 2025 |
+| Water | July to September 2025 |
+| Wood | 3 October 2025 |
+"""
+SEASONS = (
+    "| Season | Hours |\n|---|---|\n| April to June | 10 |\n| July to September | 12 |\n| October to March | 8 |\n"
+)
+
+
+def test_periods_of_a_year_are_compared_and_seasons_are_not() -> None:
+    """A season comes again each year, so it is neither before nor after a day."""
+    assert names(found_in(EXHIBITIONS, "Which exhibitions are after 1 June 2025?")) == ["Water", "Wood"]
+    assert found_in(SEASONS, "What happened between 9 and 14 May?") is None
+
+
 def test_a_passage_may_lack_rows_so_that_it_is_not_answered_from() -> None:
     assert found_in(ROOMS, "Which rooms have more than 20 seats?", is_whole=False) is None
 

@@ -99,14 +99,15 @@ def test_first_word_that_refers_back_depends_on_context(language: str, sentence:
 @for_each(
     ("text", "depends"),
     [
-        ("Ihr neuer Abschlag beträgt 172 Euro. Den Betrag überweisen wir Ihnen im Mai.", False),
-        ("Sie haben 2.184 kWh verbraucht. Bitte melden Sie uns Ihren Zählerstand.", False),
+        ("Ihr neuer Abschlag beträgt 172 Euro.\n\nSehr geehrte Frau Wiegand, wir danken Ihnen.", False),
+        ("Ihr Sohn Karl erhielt die Kündigung. Gern senden wir Ihnen das Heft.", True),
+        ("Sie wohnt in Kiel.\n\nLiebe Mitglieder, wir bitten Sie um Geduld.", True),
         ("Ihr Neffe erbte das Haus. Die Tante zog nach Graz.", True),
         ("Es ist kalt. Bitte rufen Sie uns an.", True),
     ],
 )
 def test_a_formal_you_does_not_depend_on_context(text: str, depends: bool) -> None:
-    """In a letter, `Ihr Abschlag` is the reader's. In a story, `Ihr Neffe` is the nephew of somebody before."""
+    """In a letter, `Ihr Abschlag` is the reader's. In a story, `Ihr Neffe` is the nephew of somebody before, and `Sie` is she."""
     is_formal = addresses_reader_formally(text, "de")
     assert depends_on_context(text, "de", addresses_reader=is_formal) is depends
 

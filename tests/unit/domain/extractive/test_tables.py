@@ -56,6 +56,8 @@ LIMITS = """| Animal | Minimum age of adopter | Fee |
 | Cat | 18 | £95 |
 | Puppy | 23 | £280 |
 """
+ROOMS = "| Room | Max guests | Floor |\n|---|---|---|\n| A | 12 | 1 |\n| B | 40 | 1 |\n| C | 25 | 2 |\n"
+PER_DAY = "| Name | eur_per_day |\n|---|---|\n| drill | 12 |\n| saw | 7 |\n| sander | 18 |\n"
 HIRE = """| item | day_gbp | week_gbp |
 |---|---|---|
 | drill | 18 | 54 |
@@ -69,12 +71,14 @@ HIRE = """| item | day_gbp | week_gbp |
     [
         (LIMITS, "How old is the oldest adopter?", None),
         (LIMITS, "Which animal has the highest minimum age?", ["Puppy"]),
+        (ROOMS, "Which room has the most guests?", ["B"]),
+        (PER_DAY, "Which device is the cheapest?", ["saw"]),
         (HIRE, "What is the cheapest item for a day?", ["props"]),
         (HIRE, "What is the cheapest item for a week?", ["saw"]),
     ],
 )
 def test_the_name_of_a_column_says_what_is_compared(text: str, question: str, rows: list[str] | None) -> None:
-    """A minimum age is nobody's age, and the unit of `day_gbp` is its last word."""
+    """A minimum age is nobody's age, a room's maximum is its own, and both `day_gbp` and `eur_per_day` are prices."""
     assert names(found_in(text, question)) == rows
 
 

@@ -20,6 +20,7 @@ BlockKind = Literal["paragraph", "item", "code", "heading", "table"]
 MAX_HEADING_WORDS = 12
 MAX_HEADING_CHARS = 80
 MAX_FACT_CHARS = 110  # of a line such as `Organic waste bin, emptied every two weeks: 51.60 euros`
+MAX_NAME_WORDS = 8  # in a line of a letterhead
 NAVIGATION_LINES = 3  # this many short lines without a sentence end are navigation
 NAVIGATION_LINE_CHARS = 40
 TEXT_INDENT = 3  # columns; manuals indent the text below a heading at least this far
@@ -107,19 +108,22 @@ class BlockWriter:
             self._add_heading(of_message)
         elif _is_salutation(lines):
             self._append("heading", lines[0].strip())
-        elif _are_short_lines(lines) and (not self.blocks or 2 * sum(map(_has_label, lines)) >= len(lines)):
-            self._add_short_lines(lines)
+        elif not self.blocks and _is_letterhead(lines):
+            self._add_letterhead(lines)
+        elif _are_short_lines(lines) and all(map(_has_label, lines)):  # `Sat: 10 to 2`, each line a fact
+            for line in lines:
+                self._append("paragraph", line.strip())
         elif not _is_navigation(lines):
             self._add_text("paragraph", lines, term)
 
-    def _add_short_lines(self, lines: Sequence[str]) -> None:
-        """Add each line that states a fact as a paragraph. The other lines are a heading, or the names of a letterhead.
+    def _add_letterhead(self, lines: Sequence[str]) -> None:
+        """Add the names as one heading, and each line that states a fact as a paragraph.
 
         The first line of a text is the heading of all that follows.
         """
         if names := " · ".join(line.strip() for line in lines if not _states_fact(line)):
-            if self.blocks or _begins_with_heading(lines):
-                self._begin_heading(names if self.blocks else lines[0])
+            if _begins_with_heading(lines):
+                self._begin_heading(lines[0])
             self._append("heading", names)
         for line in lines:
             if _states_fact(line):
@@ -218,13 +222,16 @@ def _is_navigation(lines: Sequence[str]) -> bool:
     )
 
 
+def _is_letterhead(lines: Sequence[str]) -> bool:
+    """Return whether the first paragraph of a text has several lines of names and facts, and no sentence."""
+    names = [line for line in lines if not _states_fact(line)]
+    return _are_short_lines(lines) and all(len(line.split()) <= MAX_NAME_WORDS for line in names)
+
+
 def _are_short_lines(lines: Sequence[str]) -> bool:
-    """Return whether a paragraph has several lines of names and facts, and no sentence: a letterhead, `Sat: 10 to 2`."""
     bare = [line.strip() for line in lines]
     begin = all(line[:1].isupper() or line[:1].isdigit() for line in bare)
-    return (
-        len(lines) > 1 and begin and all(len(line) <= MAX_HEADING_CHARS and not _ends_sentence(line) for line in bare)
-    )
+    return len(lines) > 1 and begin and all(len(line) <= MAX_FACT_CHARS and not _ends_sentence(line) for line in bare)
 
 
 def _ends_sentence(line: str) -> bool:
@@ -237,10 +244,10 @@ def _has_label(line: str) -> bool:
 
 
 def _states_fact(line: str) -> bool:
-    """Return whether a short line has a figure or a label, and is not in capitals: `Telephone 01632 960882`."""
+    """Return whether a short line has a label, or a figure and is not in capitals: `Telephone 01632 960882`."""
     letters = [letter for letter in line if letter.isalpha()]
     in_capitals = 2 * sum(map(str.isupper, letters)) > len(letters)
-    return not in_capitals and (_has_label(line) or any(map(str.isdecimal, line)))
+    return _has_label(line) or (not in_capitals and any(map(str.isdecimal, line)))
 
 
 def _is_salutation(lines: Sequence[str]) -> bool:

@@ -207,9 +207,10 @@ def _choose_column(table: Table, columns: Columns, asked: RankingQuestion, super
 
 
 def _is_bound(table: Table, column: int, words: Sequence[str]) -> bool:
-    """Return whether a column has limits that the question does not ask about: `Minimum age` has nobody's age."""
-    bounds = load_word_list("bounds").intersection(table.column_words[column])
-    return bool(bounds) and bounds.isdisjoint(words)
+    """Return whether a column has limits of age that the question does not ask about: `Minimum age` has nobody's age."""
+    name = table.column_words[column]
+    bounds = load_word_list("bounds").intersection(name)
+    return bool(bounds) and bounds.isdisjoint(words) and not load_word_list("ages").isdisjoint(name)
 
 
 def _names_other_column(table: Table, columns: Columns, asked: RankingQuestion, measure: Measure) -> bool:

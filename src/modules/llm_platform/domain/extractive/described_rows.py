@@ -86,13 +86,16 @@ def drop_rows_that_cannot_answer(question: Question, chosen: Sequence[Candidate]
     """
     words = fold_words(question.text)
     is_denied = any(described.is_denied and not described.is_guessed for described in _list_descriptions(question))
-    needs_all_rows = is_denied or find_superlative(words) < len(words)
+    superlative = words[find_superlative(words) :][:1]
     asks_why = _ASKS_WHY.match(question.text) is not None
-    return [
-        one
-        for one in chosen
-        if not one.sentence.row or not (needs_all_rows or (asks_why and not _may_give_reason(one)))
-    ]
+
+    def may_answer(row: Candidate) -> bool:
+        if is_denied or (asks_why and not _may_give_reason(row)):
+            return False
+        known = [word for text in (*row.sentence.columns, *row.sentence.row) for word in split_cell(text)]
+        return not superlative or matches_any_word(superlative[0], known)  # `Last service` is the name of a row
+
+    return [one for one in chosen if not one.sentence.row or may_answer(one)]
 
 
 def _may_give_reason(row: Candidate) -> bool:

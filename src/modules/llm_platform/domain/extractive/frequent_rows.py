@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.compared_rows import read_ranking_question
 from modules.llm_platform.domain.extractive.question import Question
+from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_words import load_word_list, matches_any_word, split_cell
 from modules.llm_platform.domain.extractive.tables import (
     MAX_COUNTED,
@@ -23,7 +24,11 @@ def asks_for_most_frequent(question: Question) -> bool:
     """Return whether a question asks for the most of something that has no measure."""
     asked = read_ranking_question(question)
     asks = any(one.kind == "highest" and one.measure is None for one in asked.superlatives)
-    return asks and not count_negators(asked.words)
+    counted = asked.words[find_superlative(asked.words) + 1 :][
+        :1
+    ]  # `most shifts`, `most often`; `paid the most` is a sum
+    has_counted = bool(counted) and (counted[0] in asked.content or counted[0] in load_word_list("often"))
+    return asks and has_counted and not count_negators(asked.words)
 
 
 def find_most_frequent_rows(

@@ -35,7 +35,7 @@ def narrow_to_named_tables(question: Question, tables: Sequence[Table]) -> tuple
     found = _compile_name().search(question.text)
     words = fold_words(_POSSESSIVE.sub("", found["name"])) if found else ()
     named = [table for table in tables if any(table.is_in_title(word) or table.is_in_columns(word) for word in words)]
-    if found is None or not named:
-        return question, tables
+    if found is None or not named or any(table.find_named_cells(words) for table in named):
+        return question, tables  # `in the gold plan` names cells
     rest = f"{question.text[: found.start()]}{question.text[found.end() :]}"
     return read_question(" ".join(rest.split()), question.language), named

@@ -4,6 +4,7 @@ If the question names one of these columns (`How many early shifts does Jonas ha
 all these columns do.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
@@ -32,7 +33,8 @@ def asks_for_rows_of_name(question: Question) -> bool:
     """Return whether a question asks how often or when, and states no day."""
     words = fold_words(question.text)
     asks = any(not load_word_list(name).isdisjoint(words) for name in ("counting", "often", "asking_when"))
-    return asks and not count_negators(words) and not asks_for_dated_rows(question)
+    is_restricted = bool(count_negators(words)) or not load_word_list("of_other_rows").isdisjoint(words)
+    return asks and not is_restricted and not asks_for_dated_rows(question)
 
 
 def find_rows_of_name(
@@ -56,6 +58,8 @@ def _find_rows(table: Table, content: Sequence[str], words: Sequence[str]) -> Ro
         return None
     (name,) = repeated
     columns = _choose_columns(table, in_columns[name], words)
+    if any(matches_any_word(word, content) for column in table.quantities for word in table.column_words[column]):
+        return None  # `How many goals did Leeds have?` asks for a sum
     others = [word for word in content if not matches_any_word(word, name)]
     kept = tuple(
         index
@@ -66,8 +70,20 @@ def _find_rows(table: Table, content: Sequence[str], words: Sequence[str]) -> Ro
 
 
 def _choose_columns(table: Table, columns: Sequence[int], words: Sequence[str]) -> Sequence[int]:
-    """Return the columns whose own words are in the question; all if it has none. The word `shift` may be in all names."""
-    names = {column: set(table.column_words[column]) for column in columns}
-    shared = set.intersection(*names.values())
-    named = [column for column in columns if any(matches_any_word(word, words) for word in names[column] - shared)]
-    return named or columns
+    """Return the columns whose own words are in the question; all if it names no column of the table.
+
+    The word `shift` may be in several names. None of the columns is returned if the question names another one.
+    """
+    used = Counter(word for name in table.column_words for word in set(name))
+    named = [
+        column
+        for column, name in enumerate(table.column_words)
+        if any(used[word] == 1 and matches_any_word(word, words) for word in name)
+    ]
+    return [column for column in columns if column in named] if _names_text(table, named) else columns
+
+
+def _names_text(table: Table, named: Sequence[int]) -> bool:
+    """Return whether one of the named columns may have the name, and is not a date or the day of the week."""
+    asking_when = load_word_list("asking_when")
+    return any(column not in table.dates and asking_when.isdisjoint(table.column_words[column]) for column in named)

@@ -34,25 +34,33 @@ def depends_on_context(sentence: str, language: str, *, addresses_reader: bool =
 
     In a text that addresses its reader formally, `Ihr Abschlag` is the reader's.
     """
-    if addresses_reader and _compile_formal(language)[1].match(sentence):
+    if addresses_reader and _compile_formal(language)[2].match(sentence):
         return False
     pattern = _compile_dependent_openings(language)
     return bool(pattern and pattern.match(sentence))
 
 
 def addresses_reader_formally(text: str, language: str) -> bool:
-    """Return whether a text has a formal "you" within a sentence: `bitten wir Sie`.
+    """Return whether a letter addresses its reader formally: it has a salutation, and `bitten wir Sie` within a sentence.
 
-    Only German has one that also means "they".
+    Only German has a formal "you" that also means "they".
     """
-    return language in load_data("quoting")["formal_address"] and bool(_compile_formal(language)[0].search(text))
+    if language not in load_data("quoting")["formal_address"]:
+        return False
+    within, salutation, _ = _compile_formal(language)
+    return bool(salutation.search(text) and within.search(text))
 
 
 @cache
-def _compile_formal(language: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of a formal "you" within a sentence and at the beginning of one."""
-    words = load_data("quoting")["formal_address"][language]
-    return re.compile(rf"[\w,] (?:{words})\b"), re.compile(rf"{_START}(?:{words})\b")
+def _compile_formal(language: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of a formal "you" within a sentence, of a salutation, and of a "your" that begins a sentence."""
+    known = load_data("quoting")["formal_address"][language]
+    words, salutations, your = (known[name] for name in ("words", "salutations", "your"))
+    return (
+        re.compile(rf"[\w,] (?:{words})\b"),
+        re.compile(rf"^(?:{salutations})\b", re.MULTILINE),
+        re.compile(rf"{_START}(?:{your})\b"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

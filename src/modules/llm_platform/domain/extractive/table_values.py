@@ -57,13 +57,13 @@ class Column(NamedTuple):
 
     @property
     def has_long_periods(self) -> bool:
-        """True if a cell has a period of several months, such as the season of opening hours. A year alone is a date."""
+        """True if a cell has a period of several months of each year, such as the season of opening hours."""
         return any(map(is_long_period, self.values, self.ends))
 
 
 def is_long_period(first: float | None, last: float | None) -> bool:
-    """Return whether a period has more than a month, and is not a year alone."""
-    return first is not None and last is not None and MONTH <= last - first < YEARS - 1
+    """Return whether a period has more than a month and no year: it comes again each year."""
+    return first is not None and last is not None and last < YEARS and last - first >= MONTH
 
 
 def read_dates(cells: Sequence[str]) -> Column | None:
@@ -129,13 +129,15 @@ def read_quantities(name: str, cells: Sequence[str]) -> Column | None:
 def _find_unit_of_name(name: str) -> tuple[str, float] | None:
     """Return the unit in the name of a column: the only one in brackets, or the only one, or the first word.
 
-    In `day_gbp` it is the last word.
+    A currency precedes other units, because `day_gbp` and `eur_per_day` are prices.
 
     A single letter is only a unit in brackets: `Weight (g)`. Other examples are `Day rate (£)`, `Hours this week` and `€/month`.
     """
     words = [word for word in _NAMED_UNIT.findall(_PER.sub("", name.casefold())) if len(word) > 1 or not word.isalpha()]
     in_brackets = [word for word in words if word.startswith(("(", "["))]  # `Day rate (£)`
-    for among in (in_brackets, words, words[-1:] if "_" in name else words[:1]):
+    known_units = [(word, find_unit(word)) for word in words]
+    currencies = [word for word, unit in known_units if unit and unit[0] in CURRENCIES]
+    for among in (in_brackets, words, currencies, words[:1]):
         found = [known for word in among if (known := find_unit(word.lstrip("([").replace(" ", "")))]
         if len(found) == 1:
             return found[0]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
-from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, find_word
+from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, SpanPair, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
+from modules.llm_platform.domain.text.kinds import find_other_of_kind
 from modules.llm_platform.domain.text.negation import (
     contradicts_unspaced,
     count_negators,
@@ -24,6 +25,7 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 
 # A sentence with this share of the claim's content words says the same but for a negation.
 SAME_BUT_FOR_NEGATION: Final = 0.9
+MIN_COPIED_WORDS: Final = 3  # content words of a claim that differs from its source in a word of one kind
 
 
 def find_denial(compared: Comparison) -> Mismatch | None:
@@ -31,6 +33,8 @@ def find_denial(compared: Comparison) -> Mismatch | None:
     claim, passage = compared.claim, compared.passage_facts
     for sentence in compared.passage.sentences:
         facts = compared.read_facts(sentence)
+        if other := _find_other_of_kind(claim, facts):
+            return Mismatch("negation", other[0], compared.locate(sentence, other[1]))
         if _is_denied(claim, facts):
             claimed, found = _locate_denial(claim, facts)
             return Mismatch("negation", claimed, compared.locate(sentence, found))
@@ -38,6 +42,21 @@ def find_denial(compared: Comparison) -> Mismatch | None:
         claimed, found = _locate_denial(claim, passage)
         return Mismatch("negation", claimed, compared.locate_in_passage(found))
     return None
+
+
+def _find_other_of_kind(claim: Claim, sentence: TextFacts) -> SpanPair | None:
+    """Return a word of the claim and the word that stands for it in a sentence with all other content words of the claim."""
+    content = [position for position, word in enumerate(claim.words) if word.is_content]
+    missing = [position for position in content if not is_form_of_any(claim.keys[position], sentence.folded)]
+    if len(missing) != 1 or len(content) < MIN_COPIED_WORDS:
+        return None
+    (position,) = missing
+    other = find_other_of_kind(claim.keys[position], sentence.folded)
+    if other is None or count_negators(claim.facts.folded) != count_negators(sentence.folded):
+        return None
+    start = claim.offsets[position]
+    found = find_word(sentence.text, WordNumber(sentence.folded.index(other)))
+    return (start, start + len(claim.words[position].written)), found
 
 
 def _is_denied(claim: Claim, sentence: TextFacts) -> bool:
