@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.compared_rows import read_ranking_question
@@ -17,18 +18,17 @@ from modules.llm_platform.domain.extractive.tables import (
 )
 from modules.llm_platform.domain.text.negation import count_negators
 
-MIN_ROWS_OF_MOST_FREQUENT = 2
+MIN_ROWS_OF_MOST_FREQUENT: Final = 2  # a cell in a single row is not frequent
 
 
 def asks_for_most_frequent(question: Question) -> bool:
     """Return whether a question asks for the most of something that has no measure."""
     asked = read_ranking_question(question)
     asks = any(one.kind == "highest" and one.measure is None for one in asked.superlatives)
-    counted = asked.words[find_superlative(asked.words) + 1 :][
-        :1
-    ]  # `most shifts`, `most often`; `paid the most` is a sum
-    has_counted = bool(counted) and (counted[0] in asked.content or counted[0] in load_word_list("often"))
-    return asks and has_counted and not count_negators(asked.words)
+    # `most shifts` and `most often` count rows. `paid the most` asks for a sum.
+    after_most = set(asked.words[find_superlative(asked.words) + 1 :][:1])
+    counts_rows = not after_most.isdisjoint({*asked.content, *load_word_list("often")})
+    return asks and counts_rows and not count_negators(asked.words)
 
 
 def find_most_frequent_rows(
@@ -60,15 +60,10 @@ def _find_rows(table: Table, content: Sequence[str]) -> RowsFound | None:
 def _choose_column(table: Table, content: Sequence[str]) -> int | None:
     """Return the only column of text that the question names.
 
-    None if the question may be about numbers: it names a column of numbers, or the table has one and the question does not say
-    that rows are counted, by the name of the first column.
+    Return None if the question may be about numbers: the question names a column of numbers, or the table has such a column and
+    the question does not name the first column, whose rows would be counted.
     """
-    used = Counter(word for name in table.column_words for word in set(name))  # `shift` may be in several names
-    named = [
-        column
-        for column, name in enumerate(table.column_words)
-        if column and any(used[word] == 1 and matches_any_word(word, content) for word in name)
-    ]
+    named = [column for column in table.list_columns_by_own_words(content) if column]
     counts_rows = any(matches_any_word(word, content) for word in table.column_words[0])
     has_numbers = any(map(table.quantities.__contains__, range(1, len(table.columns))))
     if len(named) != 1 or named[0] in {*table.quantities, *table.dates} or (has_numbers and not counts_rows):

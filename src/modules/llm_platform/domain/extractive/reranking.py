@@ -59,8 +59,8 @@ class AnswerWeights:
     """The weights of the features of a sentence, and the limits of its log-odds.
 
     - From `answers_from` on, a sentence is quoted, even if it shares few words with the question.
-    - From `stands_out_from` on, the best sentence is quoted although it is less certain, because no other one is nearly as
-      likely (`measure_distinction`). None if this says nothing about the sentences of a model.
+    - From `stands_out_from` on, the best sentence is quoted although it is less certain, because no other sentence is nearly as
+      likely (`measure_distinction`). It is None for a model whose sentences are not told apart in this way.
     - If the best of all sentences has at least `words_from`, the keyword choice stays, provided that the best of them
       is lower by at most `words_within`. This limit is wide for `near`.
     - From `may_answer_from` on, a sentence may answer.
@@ -330,7 +330,7 @@ def _drop_other_languages(question: Question, ranked: Sequence[ScoredSentence]) 
 
 
 def measure_distinction(best: ScoredSentence, everything: Sequence[ScoredSentence]) -> float:
-    """Return the log-odds that the best sentence answers, and that no other one does.
+    """Return the log-odds that the best sentence answers, and that no other sentence does.
 
     "None answers" is as likely as a sentence with a margin of 0. Sentences that repeat the best one do not compete with it.
     """

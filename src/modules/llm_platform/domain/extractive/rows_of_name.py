@@ -1,11 +1,11 @@
 """Find the rows with a name that several columns of a table have, such as the columns of a rota: `How often does Jonas work?`
 
-If the question names one of these columns (`How many early shifts does Jonas have?`), only its rows answer. Otherwise the rows of
-all these columns do.
+If the question names one of these columns (`How many early shifts does Jonas have?`), only the rows with the name in that column
+answer. Otherwise all rows with the name answer.
 """
 
-from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.dated_rows import asks_for_dated_rows
@@ -26,7 +26,7 @@ from modules.llm_platform.domain.extractive.tables import (
 )
 from modules.llm_platform.domain.text.negation import count_negators
 
-IGNORED_WORD_LISTS = ("counting", "often", "fillers", "choosing", "of_rotas")
+IGNORED_WORD_LISTS: Final = ("counting", "often", "fillers", "choosing", "of_rotas")
 
 
 def asks_for_rows_of_name(question: Question) -> bool:
@@ -70,16 +70,11 @@ def _find_rows(table: Table, content: Sequence[str], words: Sequence[str]) -> Ro
 
 
 def _choose_columns(table: Table, columns: Sequence[int], words: Sequence[str]) -> Sequence[int]:
-    """Return the columns whose own words are in the question; all if it names no column of the table.
+    """Return the columns that the question names, or all of them if the question names no column of the table.
 
-    The word `shift` may be in several names. None of the columns is returned if the question names another one.
+    The result is empty if the question names only other columns.
     """
-    used = Counter(word for name in table.column_words for word in set(name))
-    named = [
-        column
-        for column, name in enumerate(table.column_words)
-        if any(used[word] == 1 and matches_any_word(word, words) for word in name)
-    ]
+    named = table.list_columns_by_own_words(words)
     return [column for column in columns if column in named] if _names_text(table, named) else columns
 
 

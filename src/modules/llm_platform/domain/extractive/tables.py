@@ -1,6 +1,7 @@
 """Build the tables of whole documents, and find the rows that a question names."""
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,6 +83,15 @@ class Table:
     def is_in_columns(self, word: str) -> bool:
         """Return whether the name of a column has a word."""
         return any(matches_word(word, other) for name in self.column_words for other in name)
+
+    def list_columns_by_own_words(self, words: Sequence[str]) -> list[int]:
+        """Return the columns with a word of their own among these. The word `shift` may be in the names of several columns."""
+        used = Counter(word for name in self.column_words for word in set(name))
+        return [
+            column
+            for column, name in enumerate(self.column_words)
+            if any(used[word] == 1 and matches_any_word(word, words) for word in name)
+        ]
 
     def has_word(self, word: str) -> bool:
         """Return whether the title, a column or a cell has a word in this form."""

@@ -1,4 +1,4 @@
-"""Words of one kind, of which only one can be true of a thing: gold, silver and bronze; first and second; steep and flat.
+"""Words of one kind, such as gold, silver and bronze, or steep and flat: a thing is described by a single word of a kind.
 
 `kinds.json` has the groups, each with the forms of its words in a few languages.
 """
@@ -22,7 +22,7 @@ def _load_kinds() -> Mapping[str, tuple[int, int]]:
 
 
 def find_other_of_kind(word: str, words: Sequence[str]) -> str | None:
-    """Return the word among `words` that is of the kind of a word, but another one; None if they also have it, or two others."""
+    """Return the only other word of the same kind among `words`; None if `words` have the word itself or two other words."""
     kinds = _load_kinds()
     if word not in kinds:
         return None

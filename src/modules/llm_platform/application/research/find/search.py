@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -20,6 +20,7 @@ from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_l
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.source_dtos import RawResult, Source, TextKind
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError
 from modules.llm_platform.domain.extractive.question import read_question
@@ -169,12 +170,18 @@ async def search_further(
     return found, False
 
 
+def pass_named_sources(request: ResearchRequest, kinds: Sequence[dtos.SourceKind]) -> Mapping[str, Any]:
+    """Return the field `sources` of a search, or no field if the request names no sources.
+
+    A platform without a web search reports only the sources that a request names.
+    """
+    return {"sources": kinds} if "sources" in request.model_fields_set else {}
+
+
 async def _search_all(
     run: Run, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads | None
 ) -> SearchResults:
     research = run.request
-    # Without `sources`, a platform that has only documents searches these and reports nothing.
-    named_sources: dict[str, Any] = {"sources": research.sources} if "sources" in research.model_fields_set else {}
     requests = [
         dtos.WebSearchRequest(
             query=question,
@@ -183,7 +190,7 @@ async def _search_all(
             time_range=research.time_range,
             freshness=research.freshness,
             domains=research.domains,
-            **named_sources,
+            **pass_named_sources(research, research.sources),
         )
         for question in questions
     ]

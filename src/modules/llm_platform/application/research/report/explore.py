@@ -7,7 +7,6 @@ ranked while other searches run.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from modules.llm_platform.application.research.budget import ExpectedCalls
 from modules.llm_platform.application.research.events import FoundResult, Planned, Searched
@@ -16,6 +15,7 @@ from modules.llm_platform.application.research.find.search import (
     CONCURRENT_FURTHER,
     list_providers,
     make_response_of_sources,
+    pass_named_sources,
     search_latest_first,
     select_reusable_sources,
     select_usable_results,
@@ -315,8 +315,6 @@ class Explorer:
 
     def _request(self, query: str, kinds: tuple[SourceKind, ...]) -> WebSearchRequest:
         request = self._run.request
-        # Without `sources`, a platform that has only documents searches these and reports nothing.
-        named_sources: dict[str, Any] = {"sources": kinds} if "sources" in request.model_fields_set else {}
         return WebSearchRequest(
             query=query,
             count=self._run.options.results_per_search,
@@ -324,7 +322,7 @@ class Explorer:
             time_range=request.time_range,
             freshness=request.freshness,
             domains=request.domains,
-            **named_sources,
+            **pass_named_sources(request, kinds),
         )
 
     async def _rank(self, addresses: Sequence[str], question: str, query: str) -> None:
