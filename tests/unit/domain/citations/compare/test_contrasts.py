@@ -30,6 +30,10 @@ STATIONS = (
     "| City | Average COP | Failures |\n|---|---|---|\n| Graz | 3.6 | 0 |\n| Tromsø | 2.9 | 5 |\n| Lyon | 3.9 | 1 |"
 )
 
+LESSONS = "Adults can book private lessons with our head coach at £32 for half an hour."
+PRESENT = "Present: Judith Farrow (chair), Colin Mbeki (treasurer), Wendy Sharpe (secretary), Tariq Aziz."
+TENANCY = "This agreement is between Mrs Ingrid Halloran (the landlord) and Mr Okafor and Ms Tranter (the tenants)."
+
 SEATS = "| Room | Seats | Floor |\n|---|---|---|\n| Oak room | one hundred | 2 |\n| Ash room | 40 | 1 |"
 VISITORS = "| {} | 2019 | 2020 |\n|---|---|---|\n| Oak tower | 512 | 814 |\n| Ash tower | 300 | 411 |"
 
@@ -59,6 +63,10 @@ VISITORS = "| {} | 2019 | 2020 |\n|---|---|---|\n| Oak tower | 512 | 814 |\n| As
         ("en", LEASE, "Heating costs at least 150 euros.", "least", "up"),
         ("en", LEASE, "It covers water damage.", "It covers water damage.", "no"),
         ("en", SALES, "Sales grew by 12 percent in the south.", "12", "4"),
+        ("en", LESSONS, "Lessons for adults cost £32 an hour.", "hour", "half"),
+        ("en", PRESENT, "Wendy is the treasurer.", "treasurer", "secretary"),
+        ("en", TENANCY, "Mrs Halloran is the tenant.", "tenant", "the landlord"),
+        ("en", "It can be passed to a new owner once.", "It can be passed to a new owner twice.", "twice", "once"),
         ("en", SALES, "Sales fell by 4 percent in the north.", "fell", "grew"),
         ("fr", OFFICE, "Le bureau ouvre à 17 heures.", "17", "8"),
         ("en", RELEASE, "Version 3.2 removes support for Windows.", "removes", "adds"),
@@ -101,6 +109,11 @@ def test_an_opposite_refutes_the_sentence(language: str, text: str, sentence: st
         ("en", SALES, "Sales grew by 12 percent in the north."),
         ("en", SALES, "Sales grew by 12 percent in the north and fell by 4 percent in the south."),
         ("fr", OFFICE, "Le bureau ferme à 17 heures."),
+        ("en", LESSONS, "Private lessons for adults cost £32 for half an hour."),
+        ("en", PRESENT, "Wendy Sharpe is the secretary."),
+        ("en", "Ana Ruiz (chair and treasurer) and Ben Cole (chair) met.", "Ana Ruiz is the chair."),
+        ("en", "The line joins Paris (France), Lyon and Geneva (Switzerland).", "Lyon is in France."),
+        ("en", "The bins are emptied once a week, and twice in summer.", "The bins are emptied twice in summer."),
         ("en", RELEASE, "Version 3.2 adds support for Windows."),
         ("zh", UNEMPLOYMENT, "失业率为百分之一点五。"),
         ("en", STATIONS, "Graz had an average COP of 3.6."),

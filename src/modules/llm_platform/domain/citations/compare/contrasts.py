@@ -5,10 +5,11 @@
 | all positions | 74 of the 90 positions | `compare_quantities` |
 | voted for the budget | voted against it | `compare_stances` |
 | until 30 June | after 30 June | `compare_times` |
-| 600 euros a year | 600 euros once | `compare_periods` |
+| 600 euros a year, £32 an hour | 600 euros once, £32 for half an hour | `compare_periods` |
 | at least three years | at most three years | `compare_bounds` |
 | grew by 12 percent in the south | grew by 12 percent in the north and fell by 4 percent in the south | `compare_clauses` |
 | children pay £8 | adults pay £12, children £5 and pensioners £8 | `compare_items` |
+| Ole is the chair | Ina Berg (chair), Ole Hansen (treasurer) | `compare_roles` |
 | 工会支持 | 工会反对 | `compare_han_verbs` |
 
 Each comparison takes a claim and one sentence, and requires the same words around the two opposites. It returns the spans of
@@ -29,6 +30,7 @@ from modules.llm_platform.domain.citations.compare.number_contrasts import (
 from modules.llm_platform.domain.citations.compare.word_contrasts import (
     compare_han_verbs,
     compare_quantities,
+    compare_roles,
     compare_stances,
     compare_times,
 )
@@ -42,6 +44,7 @@ COMPARISONS: Final[tuple[Callable[[Claim, TextFacts], SpanPair | None], ...]] = 
     compare_bounds,
     compare_clauses,
     compare_items,
+    compare_roles,
     compare_han_verbs,
 )
 

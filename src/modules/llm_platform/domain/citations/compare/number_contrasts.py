@@ -24,7 +24,7 @@ BOUND_REACH: Final = 3  # a bound is looked for in this many words before its nu
 
 
 def compare_periods(claim: Claim, sentence: TextFacts) -> SpanPair | None:
-    """Compare the periods of one amount: "600 euros a year" and "600 euros once"."""
+    """Compare the periods of one amount: "600 euros a year" and "600 euros once", "an hour" and "half an hour"."""
     return _compare_at_numbers(claim, sentence, _find_period_after)
 
 
@@ -57,17 +57,26 @@ def _find_period_after(facts: TextFacts, offset: Offset) -> tuple[str, WordNumbe
     "once" only counts alone: "50 euros a year, paid once" has the period of a year.
     """
     periods, per, adverbs = _load_periods(), load_words("contrasts", "per"), load_words("contrasts", "adverbs")
-    first = facts.find_position(offset) + 1
-    words = facts.folded
-    found = [
-        (periods[word], WordNumber(at))
-        for at, word in enumerate(words[first : first + PERIOD_REACH], first)
-        if word in periods and (word in adverbs or words[at - 1] in per)
-    ]
+    first, words = facts.find_position(offset) + 1, facts.folded
+    found: list[tuple[str, WordNumber]] = []
+    for at, word in enumerate(words[first : first + PERIOD_REACH], first):
+        if word not in periods:
+            continue
+        half = None if word in per else _find_half_before(facts, WordNumber(at))  # "an" is also a French year
+        if half is not None:
+            found.append((f"half {periods[word]}", half))
+        elif word in adverbs or words[at - 1] in per:
+            found.append((periods[word], WordNumber(at)))
     repeated = [(period, at) for period, at in found if period != "once"]
     if len({period for period, _ in repeated}) > 1:
         return None
     return next(iter(repeated or found), None)
+
+
+def _find_half_before(facts: TextFacts, at: WordNumber) -> WordNumber | None:
+    """Return the position of "half" before a period: "half an hour", "every half year"."""
+    halves = load_words("amounts", "half")
+    return next((WordNumber(before) for before in (at - 1, at - 2) if facts.folded[before] in halves), None)
 
 
 @cache

@@ -7,25 +7,37 @@ one side, such as `until` and `before`, form a group. All words are folded.
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_figure_and_sign, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
+from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import NumberValues
-from modules.llm_platform.domain.text.positions import WordNumber
+from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
+from modules.llm_platform.domain.text.tokens import fold
 
 NOUN_REACH: Final = 4  # a noun is looked for in this many words after its quantifier or preposition
 NOUNS_TRIED: Final = 2  # one of the first two content words after a quantifier is its noun: "most of the new rooms"
 VERB_REACH: Final = 3  # a verb of voting is looked for in this many words on each side of "for"
+MAX_NAME_WORDS: Final = 3  # of a name before brackets
 HAN_WORD_CHARS: Final = 2  # most Chinese words, such as the subject at the beginning of a claim and the verb after it
 
 # "74 (82 %) of the " before "90"
 _SHARE_OF = re.compile(r"[\d.,]{0,20}\d(?: ?\([^()]{0,40}\))?(?: [^\W\d_]{1,20}){1,4} ")
 _BEFORE_WHOLE = re.compile(r"(?:of|von|der|sur|de|di|из|z|out of)(?: the| den| les| los| las)?$")
+_ROLE_IN_BRACKETS = re.compile(r" \(([^()\d]{2,40})\)")
 _HAN_CLAUSE_END = re.compile(r"[，。；！？,;.!?]|但|而|不过|不過")
+
+
+class _Person(NamedTuple):
+    """A name with a role in brackets after it, both as folded words. `span` delimits the role."""
+
+    name: Sequence[str]
+    role: Sequence[str]
+    span: Span
 
 
 # --- quantities
@@ -155,6 +167,43 @@ def _find_noun_after(facts: TextFacts, at: WordNumber) -> str | None:
 @cache
 def _load_times() -> frozenset[str]:
     return frozenset().union(*load_word_groups("contrasts", "time"))
+
+
+# --- roles in brackets
+
+
+def compare_roles(claim: Claim, sentence: TextFacts) -> SpanPair | None:
+    """Compare the role of a person with the role in brackets: "Ina Berg (chair), Ole Hansen (treasurer)".
+
+    The claim only gives this person the role of another one: "Ole is the chair".
+    """
+    people = [] if count_negators(claim.facts.folded) else list(_list_people(sentence))
+    named = [person for person in people if not set(person.name).isdisjoint(claim.facts.folded)]
+    if len(named) != 1:
+        return None
+    (own,) = named
+    ignored = {*own.name, *load_words("connectives", "forms_of_address")}
+    said = [word for word in claim.facts.list_content(0, len(claim.facts.folded)) if word not in ignored]
+    if not said or any(is_form_of_any(word, own.role) for word in said):
+        return None
+    if any(len(said) == len(other.role) and all(is_form_of_any(word, other.role) for word in said) for other in people):
+        return find_word(claim.text, WordNumber(claim.facts.folded.index(said[0]))), own.span
+    return None
+
+
+def _list_people(facts: TextFacts) -> Iterator[_Person]:
+    """Yield the names that have a word or a few in brackets after them."""
+    for found in _ROLE_IN_BRACKETS.finditer(facts.text):
+        first, end = facts.find_position(Offset(found.start(1))), facts.find_position(Offset(found.end(1)))
+        role = facts.list_content(first, end)
+        name: list[str] = []
+        for word in reversed(facts.text[: found.start()].split()[-MAX_NAME_WORDS:]):
+            if not word[0].isupper() or not word[-1].isalpha():
+                break
+            name.append(fold(word))
+        name = [word for word in name if word not in load_words("connectives", "forms_of_address")]
+        if name and role:
+            yield _Person(name, role, found.span(1))
 
 
 # --- Chinese verbs
