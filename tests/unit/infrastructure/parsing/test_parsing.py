@@ -111,6 +111,20 @@ def test_page_without_main_part_is_read_completely() -> None:
     assert "entry number 19" in str(read_html(f"<ul>{items}</ul>")["text"])
 
 
+def test_lists_of_short_items_of_a_file_are_read() -> None:
+    text = (
+        "The kitchen opens at eight on weekdays, at nine on Saturdays, and stays closed on all Sundays of the year. "
+        * 2
+    )
+    page = (
+        f"<body><h1>Rota</h1><p>{text}</p><h2>Notes</h2><ul><li>Ring Bronwen.</li><li>Bring an apron.</li></ul></body>"
+    )
+    assert "• Bring an apron." in str(read_html(page)["text"])
+    links = "".join(f"<li><a href='/{number}'>Rota of week {number}</a></li>" for number in range(10))
+    menu = page.replace("<h1>", f"<ul>{links}</ul><h1>")
+    assert "Rota of week 7" not in str(read_html(menu)["text"])
+
+
 @for_each("html", ["", "<", "<frameset></frameset>", "<body>", "&#0;", "<a <b", "</pre></h1>"])
 def test_any_html_is_read(html: str) -> None:
     """Broken markup is no error."""

@@ -25,6 +25,7 @@ from modules.llm_platform.infrastructure.parsing.nodes import (
 )
 
 MIN_MAIN_SHARE = 0.5  # A main content with a smaller share of a file's text was detected wrongly.
+MIN_LINKED_SHARE = 0.15  # A file with a smaller share of its text in links has no menus.
 MIN_PAGE_CHARS = 200  # A page with less text is read again with its `noscript` and its surroundings.
 MAX_REREAD_HTML_CHARS = 1_000_000  # The trees of both readings are in memory together.
 MIN_PAGE_WORDS = 200  # The second reading counts only with as many words.
@@ -144,7 +145,7 @@ def _read_file(bounded: str) -> Answer:
         return _make_answer(tree, "")
     remove([*_find_hidden(tree), *find_elements(tree.body, _BOILERPLATE)])
     _set_tables(tree)
-    return _make_answer(tree, _find_main_text(tree, render_plain_text(tree)))
+    return _make_answer(tree, _find_text_of_file(tree, render_plain_text(tree)))
 
 
 def _read_page(html: str, bounded: str, more_of: Callable[[Any], Answer]) -> Answer:
@@ -386,12 +387,28 @@ def _mark_structure(html: str) -> str:
     return _CODE_END.sub("\n```\n</pre>", _CODE_TAG.sub(lambda tag: tag[0] + "```\n", "".join(pieces)))
 
 
+def _find_text_of_file(tree: Any, page: str) -> str:
+    """Return the main content of a file. A file with few links has no menus, so all of it is the main content.
+
+    The selection of resiliparse is made for pages of the web: it also leaves out lists of short items.
+    """
+    linked = sum(count_chars(link.text) for link in find_elements(tree.body, "a"))
+    has_menus = linked >= MIN_LINKED_SHARE * count_chars(page)
+    return _find_main_text(tree, page) if has_menus else _find_marked_part(tree, page) or page
+
+
 def _find_main_text(tree: Any, page: str) -> str:
     """Return the main content of `page`, the text of `tree`: the part that its author marks, or else resiliparse selects."""
-    min_chars = MIN_MAIN_SHARE * len(page)
+    if marked := _find_marked_part(tree, page):
+        return marked
+    main = render_plain_text(tree, main_content=True)
+    return main if len(main) >= MIN_MAIN_SHARE * len(page) else page
+
+
+def _find_marked_part(tree: Any, page: str) -> str:
+    """Return the text of the only `main` or `article` of a page if it has most of the text; else an empty string."""
     for selector in _MAIN:
         found = tree.body.query_selector_all(selector)
-        if len(found) == 1 and len(text := render_plain_text(found[0].outer_html)) >= min_chars:
+        if len(found) == 1 and len(text := render_plain_text(found[0].outer_html)) >= MIN_MAIN_SHARE * len(page):
             return text
-    main = render_plain_text(tree, main_content=True)
-    return main if len(main) >= min_chars else page
+    return ""
