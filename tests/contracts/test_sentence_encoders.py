@@ -23,7 +23,9 @@ from modules.llm_platform.infrastructure.models.wordllama_embedder import Wordll
 class TestFakeSentenceEncoder(SentenceEncoderContract):
     @pytest.fixture
     def encoder(self) -> FakeSentenceEncoder:
-        return FakeSentenceEncoder(lambda question, sentence: 0.8 if "session" in sentence else 0.1)
+        return FakeSentenceEncoder(
+            lambda question, sentence: 0.8 if "session" in sentence else 0.1, misspelled=["comittee"]
+        )
 
     @pytest.fixture
     def broken(self) -> FakeSentenceEncoder:

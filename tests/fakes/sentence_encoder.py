@@ -15,7 +15,7 @@ from shared.exceptions import AppException
 class FakeSentenceEncoder(ISentenceEncoder):
     """Returns `closeness(question, sentence)` for each sentence.
 
-    `error` is raised instead, and `asked` records the questions.
+    `error` is raised instead, and `asked` records the questions. The vocabulary has all words but the `misspelled` ones.
     """
 
     name = "sentences"
@@ -25,8 +25,10 @@ class FakeSentenceEncoder(ISentenceEncoder):
         closeness: Callable[[str, str], float] = lambda question, sentence: 0.5,
         *,
         error: AppException | None = None,
+        misspelled: Sequence[str] = (),
     ) -> None:
         self.asked: list[str] = []
+        self._misspelled = misspelled
         self.is_loading = False
         self._closeness = closeness
         self._error = error
@@ -41,6 +43,9 @@ class FakeSentenceEncoder(ISentenceEncoder):
         if self._error is not None:
             raise self._error
         return [self._closeness(question, sentence) for sentence in sentences]
+
+    async def list_unknown_words(self, words: Sequence[str]) -> list[str]:
+        return [word for word in words if word in self._misspelled]
 
 
 class SentenceEncoderContract:
@@ -79,6 +84,10 @@ class SentenceEncoderContract:
         alone = await encoder.measure_closeness(self.QUESTION, self.SENTENCES)
         together = await asyncio.gather(*(encoder.measure_closeness(self.QUESTION, self.SENTENCES) for _ in range(3)))
         assert together == [pytest.approx(alone, abs=1e-4)] * 3
+
+    async def test_misspelled_words_are_unknown(self, encoder: ISentenceEncoder) -> None:
+        assert await encoder.list_unknown_words(["committee", "comittee", "price"]) == ["comittee"]
+        assert await encoder.list_unknown_words([]) == []
 
     async def test_loading_may_begin_often(self, encoder: ISentenceEncoder) -> None:
         encoder.begin_loading()

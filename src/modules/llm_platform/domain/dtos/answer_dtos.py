@@ -22,6 +22,7 @@ class Synthesis(BaseModel, frozen=True):
     - `answered` is False if the text says that the sources do not answer. `closest` are then the passages to show below, in
       Markdown; empty if the writer has none.
     - `is_doubtful` is True if no sentence that the writer read seems to answer the question.
+    - `correction` is the question in the spelling of the sources, if a word of it seems to be misspelled.
     - `sent_to` is what was sent when the text was written; only caches set it.
     """
 
@@ -30,6 +31,7 @@ class Synthesis(BaseModel, frozen=True):
     answered: bool = True
     closest: str = ""
     is_doubtful: bool = False
+    correction: str | None = None
     truncated_tokens: int = 0
     finish_reason: str = "stop"
     cached: bool = False

@@ -27,6 +27,13 @@ class ISentenceEncoder(ABC):
         """
         return []
 
+    async def list_unknown_words(self, words: Sequence[str]) -> list[str]:
+        """Return the lower-case words that the English vocabulary lacks: misspelled and rare ones. Empty without one.
+
+        Raises an AppException if the vocabulary cannot be loaded.
+        """
+        return []
+
     def begin_loading(self, *, is_english: bool = False) -> None:
         """Load the weights in the background. Safe to call often; errors are raised by `measure_closeness`."""
         return

@@ -154,6 +154,27 @@ async def test_the_words_decide_where_a_model_fails(
     assert [(entry.component, entry.reason) for entry in written.degraded] == [(component, "support_model: install it")]
 
 
+@for_each(
+    ("question", "correction", "answered"),
+    [
+        ("Whose kitten may sleep in the libary?", "Whose kitten may sleep in the library?", True),
+        ("Whose kitten is called Micah?", None, False),
+        ("Where does Holgrave keep the kitten?", "Where does Holgrove keep the kitten?", False),
+    ],
+)
+async def test_a_misspelled_question_is_answered_in_the_spelling_of_the_sources(
+    question: str, correction: str | None, *, answered: bool
+) -> None:
+    """A name is only suggested."""
+    text = "The kitten of Mrs Holgrove may sleep in the library. Dogs wait outside."
+    encoder = FakeSentenceEncoder(lambda asked, sentence: 0.9, misspelled=["libary", "holgrave"])
+    model = FakeSupportModel(
+        answers=lambda asked, sentence: 9.0 if "library" in asked and "kitten" in sentence else -9.0
+    )
+    written = await ExtractiveSynthesizer(encoder, model).synthesize(SynthesisRequest(question, [source(text)], "en"))
+    assert (written.correction, written.answered) == (correction, answered)
+
+
 URLAUB = "Die Mitarbeiter haben im Jahr dreißig Tage Urlaub. Der Antrag wird zwei Wochen vorher gestellt."
 GERMAN = (Source(index=1, title="Handbuch", url="https://a.example/1", text=URLAUB),)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from modules.llm_platform.application.research.write.model_choice import choose_with_models
+from modules.llm_platform.application.research.write.model_choice import choose_with_models, list_misspelled_words
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -30,6 +30,7 @@ from modules.llm_platform.domain.extractive.rendering import (
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.reranking import RerankedSelection
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, make_quotes
+from modules.llm_platform.domain.extractive.spelling import correct_spelling
 from modules.llm_platform.domain.markdown.markers import NO_MARKERS
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
@@ -38,7 +39,7 @@ from modules.llm_platform.domain.row_claims.questions import find_answering_rows
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-RULES_VERSION = "34"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "35"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 
 Result = TypeVar("Result")
@@ -75,10 +76,29 @@ class ExtractiveSynthesizer(ISynthesizer):
         messages = get_messages(request.language)
         if not request.sources:
             return Synthesis(text=messages.nothing_found, synthesizer=self.name, answered=False)
-        evidence = list_evidence_quotes(request.evidence, request.sources)
         if request.questions:
+            evidence = list_evidence_quotes(request.evidence, request.sources)
             return self._make_synthesis(await _run(request, lambda: _write_report(request, evidence)), messages)
         question = read_question_as_written(request.question, request.language)
+        synthesis = await self._answer(request, question)
+        return synthesis if synthesis.answered else await self._answer_corrected(request, question, synthesis)
+
+    async def _answer_corrected(self, request: SynthesisRequest, question: Question, refusal: Synthesis) -> Synthesis:
+        """Answer with the spelling of the sources, if that differs. A corrected name is only suggested: it may be another one."""
+        if self._encoder is None:
+            return refusal
+        unknown = await list_misspelled_words(question, self._encoder)
+        correction = await _run(request, lambda: correct_spelling(question, unknown, request.sources))
+        if correction is None:
+            return refusal
+        synthesis = refusal
+        if not correction.changes_name:
+            synthesis = await self._answer(request, read_question_as_written(correction.text, request.language))
+        return (synthesis if synthesis.answered else refusal).model_copy(update={"correction": correction.text})
+
+    async def _answer(self, request: SynthesisRequest, question: Question) -> Synthesis:
+        """Return the rows or the sentences that answer a question."""
+        messages, evidence = get_messages(request.language), list_evidence_quotes(request.evidence, request.sources)
         is_answered = bool(evidence) and all(row.state == "answered" for row in request.evidence)
         if is_answered and not may_be_answered_by_rows(question):
             return self._quote(evidence, messages)

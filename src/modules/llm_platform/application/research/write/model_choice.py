@@ -16,6 +16,7 @@ from modules.llm_platform.domain.extractive.named_cells import (
     select_nearest_cells,
 )
 from modules.llm_platform.domain.extractive.named_rows import NamedRows
+from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.reranking import (
     BEST_BY_WORDS,
     MAX_NEAR,
@@ -34,8 +35,9 @@ from modules.llm_platform.domain.extractive.reranking import (
     select_nearest,
 )
 from modules.llm_platform.domain.extractive.selection import Selection
+from modules.llm_platform.domain.extractive.spelling import list_correctable_words
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
-from modules.llm_platform.domain.ports.support_model import QUESTION_LANGUAGES, ISupportModel
+from modules.llm_platform.domain.ports.support_model import ENGLISH, QUESTION_LANGUAGES, ISupportModel
 from shared.exceptions import AppException
 
 MODELS_LATE: Final = (
@@ -67,6 +69,19 @@ async def choose_with_models(
         return RerankedSelection(selection, []), (Degraded(component=reranker.component, reason=late),)
     except AppException as error:
         return RerankedSelection(selection, []), (Degraded.of(reranker.component, error),)
+
+
+async def list_misspelled_words(question: Question, encoder: ISentenceEncoder) -> list[str]:
+    """Return the words of an English question that the encoder does not know.
+
+    A failure gives no words: `choose_with_models` has reported it.
+    """
+    if question.language != ENGLISH:
+        return []
+    try:
+        return await encoder.list_unknown_words(list_correctable_words(question))
+    except AppException:
+        return []
 
 
 class _Reranker:

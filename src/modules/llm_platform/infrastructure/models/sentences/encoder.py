@@ -78,6 +78,10 @@ class PackagedSentenceEncoder(ISentenceEncoder):
         closeness = np.array([found[index] for index in indices]) @ np.array(asked)
         return [indices[place] for place in np.argsort(-closeness, kind="stable")[:count]]
 
+    async def list_unknown_words(self, words: Sequence[str]) -> list[str]:
+        known = await asyncio.get_running_loop().run_in_executor(self._thread, vectors.load_vocabulary)
+        return [word for word in words if word not in known]
+
     async def aclose(self) -> None:
         for executor in (self._loader, self._thread):
             executor.shutdown(wait=False, cancel_futures=True)

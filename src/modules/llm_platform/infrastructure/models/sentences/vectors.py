@@ -102,6 +102,12 @@ def load_universal() -> UniversalVectors:
 
 
 @cache
+def load_vocabulary() -> frozenset[str]:
+    """Return the pieces of the tokenizer for English. A frequent word is a piece of its own."""
+    return frozenset(FILES.open_tokenizer(TOKENIZER, TOKENIZER_DIGEST, MAX_TOKENS).get_vocab())
+
+
+@cache
 def open_english() -> EnglishVectors:
     return EnglishVectors(
         FILES.open_session(WEIGHTS, WEIGHTS_DIGEST), FILES.open_tokenizer(TOKENIZER, TOKENIZER_DIGEST, MAX_TOKENS)

@@ -26,6 +26,7 @@ from modules.llm_platform.domain.ports.synthesizer import EXTRACTIVE
 from modules.llm_platform.domain.text.counts import format_count
 from modules.llm_platform.domain.text.language import get_language_name, get_primary_subtag
 from modules.llm_platform.domain.text.messages import get_messages
+from modules.llm_platform.domain.text.sentences import QUESTION_MARKS
 from modules.llm_platform.presentation.cli.console import Line, Style
 from modules.llm_platform.presentation.verification_text import ABSENT, CONTRADICTED, FINDINGS
 
@@ -265,7 +266,8 @@ def store_notes(response: ResearchResponse) -> Iterator[str]:
 
 def describe_degradations(degraded: Iterable[Degraded], correction: str | None = None) -> list[str]:
     """Return the provider's spelling correction, and a note for each deviation from the request. No note is repeated."""
-    notes = [f"Did you mean “{correction}”?"] if correction else []
+    mark = "" if correction and correction[-1] in QUESTION_MARKS else "?"
+    notes = [f"Did you mean “{correction}”{mark}"] if correction else []
     for degradation in degraded:
         until = f" (until {degradation.until:%H:%M} UTC)" if degradation.until else ""
         component = "" if degradation.component == NO_EMBEDDER else f"{degradation.component}: "
