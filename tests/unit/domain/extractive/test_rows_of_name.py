@@ -60,6 +60,8 @@ def test_the_columns_that_the_question_names_count(question: str, rows: list[str
     [
         ("Who has the most late shifts?", "", None),  # two have two
         ("Who is most often in the kitchen?", "Sunniva", ["5 June", "6 June", "7 June"]),
+        ("Who has the most shifts in the kitchen?", "Sunniva", ["5 June", "6 June", "7 June"]),
+        ("Who has the most shifts?", "", None),
         ("Who has the most early shifts on the rota of the café?", "", None),
         ("Who has the most dogs?", "", None),
         ("Which kitchen paid the most?", "", None),

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.extractive.spelling import (
 
 MANUAL = (
     "Martha Lindqvist wrote this manual. The warranty lasts three years. The filter is washed; filters are washed every month, "
-    "and the bases and basis are cleaned."
+    "and the bases and basis are cleaned. On Thursday nobody answers the telephone."
 )
 
 
@@ -44,6 +44,7 @@ def test_a_word_that_no_source_has_gets_the_spelling_of_the_sources(question: st
 
 def test_a_word_that_is_only_written_with_a_capital_may_be_a_name() -> None:
     assert correct("Where does Marta live?") == Correction("Where does Martha live?", changes_name=True)
+    assert correct("Who calls on Thersday?") == Correction("Who calls on Thursday?", changes_name=False)
     assert correct("How long is the waranty?") == Correction("How long is the warranty?", changes_name=False)
 
 

@@ -58,6 +58,12 @@ LIMITS = """| Animal | Minimum age of adopter | Fee |
 """
 ROOMS = "| Room | Max guests | Floor |\n|---|---|---|\n| A | 12 | 1 |\n| B | 40 | 1 |\n| C | 25 | 2 |\n"
 PER_DAY = "| Name | eur_per_day |\n|---|---|\n| drill | 12 |\n| saw | 7 |\n| sander | 18 |\n"
+RENTAL = """| Item | Price per day (£) | Price per week (£) | Deposit (£) |
+|---|---|---|---|
+| saw | 4 | 30 | 40 |
+| mixer | 9 | 52 | 90 |
+| props | 12 | 20 | 10 |
+"""
 HIRE = """| item | day_gbp | week_gbp |
 |---|---|---|
 | drill | 18 | 54 |
@@ -75,6 +81,9 @@ HIRE = """| item | day_gbp | week_gbp |
         (PER_DAY, "Which device is the cheapest?", ["saw"]),
         (HIRE, "What is the cheapest item for a day?", ["props"]),
         (HIRE, "What is the cheapest item for a week?", ["saw"]),
+        (RENTAL, "What is the cheapest item per day?", ["saw"]),
+        (RENTAL, "What is the most expensive item per week?", ["mixer"]),
+        (RENTAL, "What is the cheapest item?", None),
     ],
 )
 def test_the_name_of_a_column_says_what_is_compared(text: str, question: str, rows: list[str] | None) -> None:

@@ -1,5 +1,6 @@
 """Choose the column of a table that a question compares, by its name, its unit, or what the question measures."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from modules.llm_platform.domain.extractive.measures import DURATION, Measure
@@ -17,8 +18,9 @@ def list_nearest_columns(
 ) -> tuple[list[int], bool]:
     """Return the indices of the columns that fit a question best, and whether the question points to them at all.
 
-    The columns are narrowed in four steps: the whole name is in the question, a part of the name is, the name has a word for
-    a `sought` measure, the name or the unit holds such a measure. A step that would leave no column is skipped.
+    The columns are narrowed in five steps: the whole name is in the question, a part of the name is, a word is that only this
+    name has (`day` of `Price per day` and `Price per week`), the name has a word for a `sought` measure, the name or the unit
+    holds such a measure. A step that would leave no column is skipped.
     """
     left, has_hint = list(columns), False
     split = {column: split_cell(names[column]) for column in columns}
@@ -28,11 +30,15 @@ def list_nearest_columns(
         if any(matches_any_word(word, words) or is_related(word, words) for word in split[column])
     ]
     in_full = [column for column in named if all(matches_any_word(word, words) for word in split[column])]
+    used = Counter(word for column in named for word in set(split[column]))
+    of_own = [
+        column for column in named if any(used[word] == 1 and matches_any_word(word, words) for word in split[column])
+    ]
     of_name = [column for column in columns if any(not one.heads.isdisjoint(split[column]) for one in sought)]
     measured = [
         column for column in columns if any(holds_measure(one, names[column], columns[column]) for one in sought)
     ]
-    for nearer in (in_full, named, of_name, measured):
+    for nearer in (in_full, named, of_own, of_name, measured):
         if kept := [column for column in left if column in nearer]:
             left, has_hint = kept, True
     return left, has_hint

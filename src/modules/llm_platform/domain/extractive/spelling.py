@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.question import Question
+from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.stemming import stem
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
@@ -35,7 +36,7 @@ def correct_spelling(question: Question, unknown: Collection[str], sources: Sequ
     for found in reversed(list(WORD_WITH_APOSTROPHE.finditer(text))):
         if fold(found[0]) in unknown and (word := known.find_correction(fold(found[0]))) is not None:
             text = text[: found.start()] + word + text[found.end() :]
-            changes_name = changes_name or word[0].isupper()
+            changes_name = changes_name or (word[0].isupper() and fold(word) not in load_date_words())
     return Correction(text, changes_name) if text != question.text else None
 
 
