@@ -48,6 +48,7 @@ from modules.llm_platform.domain.urls.canonical_url import quote_url
 
 MIN_STATEMENT_WORDS = 4  # shorter sentences need no source
 MAX_TRIED_SOURCES = 5  # sources tried for a sentence without a marker, the ones with most of its words
+CONTRADICTION_RANK = 1.5  # a certain contradiction says more on a statement than support for a part of it
 MIN_KNOWN_SHARE = 0.7  # a source is tried only if it has this share of the words, by weight
 MIN_FOUND_SCORE = 0.75  # a tried source is cited only with at least this score, a probability
 
@@ -230,15 +231,16 @@ class CitationChecker:
     def find_closest(self, sentence: AnswerSentence, among: Collection[int] | None = None) -> Citation | None:
         """Return the citation of the source that fits a statement best, whether or not it supports it.
 
-        Return None if no source has most of its words. With `among`, only these sources are tried.
+        A source that certainly contradicts the statement comes before one that only supports a part of it. Return None if no
+        source has most of its words. With `among`, only these sources are tried.
         """
         numbers = set(self._sources) if among is None else set(among).intersection(self._sources)
         self._prepare(numbers)
         self._check_stop()
         tried = self._list_likely_sources(sentence, numbers)
         judged = {number: self._judge(sentence, number, is_shown=False) for number in tried}
-        verdicts = {number: _decide_verdict(self._sources[number], judged[number]) for number in tried}
-        best = max(tried, key=lambda number: (POSSIBLE_SUPPORT[verdicts[number]], judged[number].score), default=None)
+        ranks = {number: _rank_support(self._sources[number], judged[number]) for number in tried}
+        best = max(tried, key=lambda number: (ranks[number], judged[number].score), default=None)
         return None if best is None else self._make_citation(sentence, best, is_by_author=False)
 
     def _list_likely_sources(self, sentence: AnswerSentence, numbers: Iterable[int]) -> list[int]:
@@ -360,6 +362,13 @@ def _decide_verdict(source: Source, judgement: Judgement) -> Verdict:
     """Return the verdict. An excerpt that neither supports nor contradicts a sentence says nothing about its page."""
     says_nothing = judgement.verdict == "unsupported" and source.text_kind == "snippet" and not judgement.is_refuted
     return "unchecked" if says_nothing else judgement.verdict
+
+
+def _rank_support(source: Source, judgement: Judgement) -> float:
+    """Return how much a source says about a statement: its support, or that it certainly contradicts the statement."""
+    verdict = _decide_verdict(source, judgement)
+    is_certain = verdict == "unsupported" and judgement.is_refuted and not judgement.is_weakly_refuted
+    return CONTRADICTION_RANK if is_certain else POSSIBLE_SUPPORT[verdict]
 
 
 @cache

@@ -245,8 +245,9 @@ def _check_amount(claim: RowClaim, index: int, amount: Amount) -> RowFinding | N
     if found is None or value is None:
         return None
     is_true = equals(value, amount.value)
-    if not is_true and claim.has_cell(amount, [index]):
-        return None  # the number is in another column
+    is_of_named = claim.table.list_columns_by_own_words(claim.folded) == [found[0]]
+    if not is_true and claim.has_cell(amount, [index]) and not is_of_named:
+        return None  # the number is in another column, which may be meant
     return RowFinding(is_true, [index], found[0], amount.span)
 
 

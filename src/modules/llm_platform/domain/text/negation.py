@@ -148,6 +148,15 @@ def list_undenied_words(text: str) -> list[str]:
     ]
 
 
+def list_words_beside_negators(text: str) -> list[str]:
+    """Return the folded words of the clauses with a negator, without short words and the negators."""
+    negators = load_negation_words().negators
+    denying = [clause for clause in _split_clauses(text) if not negators.isdisjoint(clause)]
+    return [
+        word for clause in denying for word in clause if len(word) >= MIN_NEIGHBOUR_LETTERS and word not in negators
+    ]
+
+
 def has_unclear_negation(text: str) -> bool:
     """Return whether a word may stand for a negation ("drops support"), or denies without saying exactly what ("fails")."""
     known, words = load_negation_words(), WORD_WITH_APOSTROPHE.findall(fold(text))

@@ -10,6 +10,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, SpanPair, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
+from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.kinds import find_other_of_kind
 from modules.llm_platform.domain.text.negation import (
     contradicts_unspaced,
@@ -17,6 +18,8 @@ from modules.llm_platform.domain.text.negation import (
     denies_clause,
     has_opposite,
     list_denied_clauses,
+    list_undenied_words,
+    list_words_beside_negators,
     load_negation_words,
 )
 from modules.llm_platform.domain.text.positions import WordNumber
@@ -25,6 +28,7 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 
 # A sentence with this share of the claim's content words says the same but for a negation.
 SAME_BUT_FOR_NEGATION: Final = 0.9
+INSTEAD_WORDS: Final = 2  # content words after "sondern" that name what holds instead
 MIN_COPIED_WORDS: Final = 3  # content words of a claim that differs from its source in a word of one kind
 
 
@@ -33,8 +37,9 @@ def find_denial(compared: Comparison) -> Mismatch | None:
     claim, passage = compared.claim, compared.passage_facts
     for sentence in compared.passage.sentences:
         facts = compared.read_facts(sentence)
-        if other := _find_other_of_kind(claim, facts):
-            return Mismatch("negation", other[0], compared.locate(sentence, other[1]))
+        for find in (_find_other_of_kind, _find_exchanged_denial, _find_correction):
+            if (spans := find(claim, facts)) is not None:
+                return Mismatch("negation", spans[0], compared.locate(sentence, spans[1]))
         if _is_denied(claim, facts):
             claimed, found = _locate_denial(claim, facts)
             return Mismatch("negation", claimed, compared.locate(sentence, found))
@@ -57,6 +62,56 @@ def _find_other_of_kind(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     start = claim.offsets[position]
     found = find_word(sentence.text, WordNumber(sentence.folded.index(other)))
     return (start, start + len(claim.words[position].written)), found
+
+
+def _find_exchanged_denial(claim: Claim, sentence: TextFacts) -> SpanPair | None:
+    """Return what a claim affirms and its sentence denies, if exchanged: "a dog but no cat" beside "one cat, but no dog".
+
+    Clauses with a "not" that share a word deny the same in other words.
+    """
+    mine, theirs = claim.denied_words, sentence.denied_words
+    if not mine or not theirs or count_negators(claim.facts.folded) != 1 or count_negators(sentence.folded) != 1:
+        return None
+    affirmed, affirmed_there = list_undenied_words(claim.text), list_undenied_words(sentence.text)
+    denies_affirmed = all(is_form_of_any(word, affirmed_there) and not is_form_of_any(word, theirs) for word in mine)
+    affirms_denied = all(is_form_of_any(word, affirmed) and not is_form_of_any(word, mine) for word in theirs)
+    beside, beside_there = list_words_beside_negators(claim.text), list_words_beside_negators(sentence.text)
+    is_same_denial = any(is_form_of_any(word, beside_there) for word in beside)
+    if not denies_affirmed or not affirms_denied or is_same_denial:
+        return None
+    negator = _find_first(sentence.folded, load_negation_words().negators)
+    start = 0 if negator is None else find_word(sentence.text, negator)[0]
+    return _find_form(claim.facts, theirs[0]), (start, max(start, _find_form(sentence, theirs[0])[1]))
+
+
+def _find_correction(claim: Claim, sentence: TextFacts) -> SpanPair | None:
+    """Return what a claim affirms and what its sentence says instead: "nicht von den Mietern, sondern von der Firma Kessler".
+
+    The claim shares a word with the beginning of the sentence, and has none of what the sentence says instead.
+    """
+    words, said = sentence.folded, claim.facts.folded
+    at = next((at for at, word in enumerate(words) if word in load_words("connectives", "corrections")), 0)
+    negator = next((at for at in range(at - 1, -1, -1) if words[at] in load_negation_words().negators), None)
+    if negator is None or count_negators(said):
+        return None
+    before, replaced = sentence.list_content(0, negator), sentence.list_content(negator + 1, at)
+    instead = sentence.list_content(at + 1, len(words))[:INSTEAD_WORDS]
+    is_about_both = any(is_form_of_any(word, said) for word in before) and any(
+        is_form_of_any(word, said) for word in replaced[-1:]
+    )
+    if not replaced or not instead or not is_about_both or any(is_form_of_any(word, said) for word in instead):
+        return None
+    return _find_form(claim.facts, replaced[-1]), (
+        _find_form(sentence, instead[0])[0],
+        _find_form(sentence, instead[-1])[1],
+    )
+
+
+def _find_form(facts: TextFacts, word: str) -> Span:
+    """Return the span of the first form of a word that the text has."""
+    return find_word(
+        facts.text, WordNumber(next(at for at, one in enumerate(facts.folded) if is_form_of_any(word, [one])))
+    )
 
 
 def _is_denied(claim: Claim, sentence: TextFacts) -> bool:
