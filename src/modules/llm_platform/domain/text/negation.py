@@ -15,6 +15,7 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
 SCOPE_WORDS: Final = 2  # a denied word is this near to its negator
+FOLLOWING_WORDS: Final = 4  # a negator with a content word among so many words after it denies nothing before it
 EVIDENCE_SCOPE_WORDS: Final = 9  # words after "no evidence", all of them denied
 NEIGHBOUR_WORDS: Final = 4  # words on each side of an opposite that show what it is about
 MIN_NEIGHBOUR_LETTERS: Final = 4
@@ -80,8 +81,8 @@ def is_denied_at(before: Sequence[str], after: Sequence[str]) -> bool:
 def list_denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[str]:
     """Return the content words that the negators deny.
 
-    This is the first content word within SCOPE_WORDS after a negator, else the last one within SCOPE_WORDS before it. After a
-    negated evidence word ("no evidence that"), it is every content word in the next EVIDENCE_SCOPE_WORDS words.
+    This is the first content word within SCOPE_WORDS after a negator. If none follows within FOLLOWING_WORDS, it is the last one
+    within SCOPE_WORDS before the negator. After a negated evidence word ("no evidence that"), it is every content word in the next EVIDENCE_SCOPE_WORDS words.
     """
     known = load_negation_words()
     found: list[str] = []
@@ -93,8 +94,10 @@ def list_denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[
         denied = next(
             (at for at in range(position + 1, min(len(words), position + 1 + SCOPE_WORDS)) if is_content[at]), None
         )
-        if denied is None:
+        if denied is None and not any(is_content[position + 1 : position + 1 + FOLLOWING_WORDS]):
             found += [words[at] for at in range(max(0, position - SCOPE_WORDS), position) if is_content[at]][-1:]
+        elif denied is None:
+            continue
         elif words[denied] in known.evidence:
             scope = range(denied, min(len(words), denied + EVIDENCE_SCOPE_WORDS))
             found += [words[at] for at in scope if is_content[at]]

@@ -4,6 +4,7 @@
 closed".
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,17 +18,20 @@ from modules.llm_platform.domain.text.negation import (
     count_negators,
     denies_clause,
     has_opposite,
+    has_unclear_negation,
     list_denied_clauses,
     list_undenied_words,
     list_words_beside_negators,
     load_negation_words,
 )
-from modules.llm_platform.domain.text.positions import WordNumber
+from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
 # A sentence with this share of the claim's content words says the same but for a negation.
 SAME_BUT_FOR_NEGATION: Final = 0.9
+_CLAUSE_END: Final = re.compile(r"[,;:.()–—]\s|\b(?:but|sondern|aber|mais|sino|pero|ma)\b")
+_CONTRAST: Final = re.compile(r"(?:,\s)?(?:but|sondern|mais|sino|pero|ma)\b|;\s")
 INSTEAD_WORDS: Final = 2  # content words after "sondern" that name what holds instead
 MIN_COPIED_WORDS: Final = 3  # content words of a claim that differs from its source in a word of one kind
 
@@ -77,7 +81,10 @@ def _find_exchanged_denial(claim: Claim, sentence: TextFacts) -> SpanPair | None
     affirms_denied = all(is_form_of_any(word, affirmed) and not is_form_of_any(word, mine) for word in theirs)
     beside, beside_there = list_words_beside_negators(claim.text), list_words_beside_negators(sentence.text)
     is_same_denial = any(is_form_of_any(word, beside_there) for word in beside)
-    if not denies_affirmed or not affirms_denied or is_same_denial:
+    is_unclear = has_unclear_negation(claim.text) or has_unclear_negation(
+        sentence.text
+    )  # "bans scooters but not bicycles"
+    if not denies_affirmed or not affirms_denied or is_same_denial or is_unclear:
         return None
     negator = _find_first(sentence.folded, load_negation_words().negators)
     start = 0 if negator is None else find_word(sentence.text, negator)[0]
@@ -151,13 +158,44 @@ def _denies_rest(claim: Claim, sentence: TextFacts) -> bool:
 
 
 def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
-    """Return whether the sentence has nearly all content words of the claim, and one negator more or less."""
-    if count_negators(claim.facts.folded) % 2 == count_negators(sentence.folded) % 2:
+    """Return whether the sentence has nearly all content words of the claim, and one negator more or less.
+
+    "It is not on Monday but on Tuesday" does not deny "It is on Tuesday", which has all its words outside the denied part.
+    """
+    negators, negators_there = count_negators(claim.facts.folded), count_negators(sentence.folded)
+    if negators % 2 == negators_there % 2:
         return False
     mine = [word for word, content in zip(claim.facts.folded, claim.facts.content, strict=True) if content]
     mine = [word for word in mine if not count_negators([word])]
     shared = sum(is_form_of_any(word, sentence.folded) for word in mine)
-    return bool(mine) and shared >= SAME_BUT_FOR_NEGATION * len(mine)
+    is_copy = bool(mine) and shared >= SAME_BUT_FOR_NEGATION * len(mine)
+    if not is_copy or negators:
+        return is_copy
+    start, end = _find_denied_part(sentence)
+    affirmed = [*sentence.folded[:start], *sentence.folded[end:]]
+    said = [
+        key for key, word in zip(claim.keys, claim.words, strict=True) if word.is_content
+    ]  # with options such as `-v`
+    denies_other = bool(sentence.list_content(start, end)) and all(is_form_of_any(key, affirmed) for key in said)
+    return not denies_other
+
+
+def _find_denied_part(sentence: TextFacts) -> tuple[WordNumber, WordNumber]:
+    """Return the beginning and the end of the clause with the first negator.
+
+    Before "but" and its like, only the last content word is denied: "The meeting is no longer held on Monday but on Tuesday".
+    """
+    at = _find_first(sentence.folded, load_negation_words().negators) or WordNumber(0)
+    place = find_word(sentence.text, at)[0]
+    breaks = list(_CLAUSE_END.finditer(sentence.text.casefold()))
+    after = next((one for one in breaks if one.start() > place), None)
+    before = max((one.end() for one in breaks if one.end() <= place), default=0)
+    end = WordNumber(len(sentence.folded)) if after is None else sentence.find_position(Offset(after.end()))
+    start = sentence.find_position(Offset(before))
+    if after is not None and _CONTRAST.match(sentence.text.casefold(), after.start()):
+        last = (WordNumber(one) for one in range(end - 1, at, -1) if sentence.content[one])
+        start = next(last, start)
+    return start, end
 
 
 def _remove_words(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
