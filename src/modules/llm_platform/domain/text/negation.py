@@ -82,7 +82,8 @@ def list_denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[
     """Return the content words that the negators deny.
 
     This is the first content word within SCOPE_WORDS after a negator. If none follows within FOLLOWING_WORDS, it is the last one
-    within SCOPE_WORDS before the negator. After a negated evidence word ("no evidence that"), it is every content word in the next EVIDENCE_SCOPE_WORDS words.
+    within SCOPE_WORDS before the negator. After a negated evidence word ("no evidence that"), it is every content word in the
+    next EVIDENCE_SCOPE_WORDS words.
     """
     known = load_negation_words()
     found: list[str] = []
@@ -94,10 +95,9 @@ def list_denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[
         denied = next(
             (at for at in range(position + 1, min(len(words), position + 1 + SCOPE_WORDS)) if is_content[at]), None
         )
-        if denied is None and not any(is_content[position + 1 : position + 1 + FOLLOWING_WORDS]):
-            found += [words[at] for at in range(max(0, position - SCOPE_WORDS), position) if is_content[at]][-1:]
-        elif denied is None:
-            continue
+        if denied is None:
+            if not any(is_content[position + 1 : position + 1 + FOLLOWING_WORDS]):
+                found += [words[at] for at in range(max(0, position - SCOPE_WORDS), position) if is_content[at]][-1:]
         elif words[denied] in known.evidence:
             scope = range(denied, min(len(words), denied + EVIDENCE_SCOPE_WORDS))
             found += [words[at] for at in scope if is_content[at]]
