@@ -58,6 +58,12 @@ LIMITS = """| Animal | Minimum age of adopter | Fee |
 """
 ROOMS = "| Room | Max guests | Floor |\n|---|---|---|\n| A | 12 | 1 |\n| B | 40 | 1 |\n| C | 25 | 2 |\n"
 PER_DAY = "| Name | eur_per_day |\n|---|---|\n| drill | 12 |\n| saw | 7 |\n| sander | 18 |\n"
+YEARLY = """| Plant | Price 2024 | Price 2025 |
+|---|---|---|
+| fern | £14 | £12 |
+| acer | £11 | £15 |
+| ivy | £4 | £5 |
+"""
 RENTAL = """| Item | Price per day (£) | Price per week (£) | Deposit (£) |
 |---|---|---|---|
 | saw | 4 | 30 | 40 |
@@ -84,6 +90,8 @@ HIRE = """| item | day_gbp | week_gbp |
         (RENTAL, "What is the cheapest item per day?", ["saw"]),
         (RENTAL, "What is the most expensive item per week?", ["mixer"]),
         (RENTAL, "What is the cheapest item?", None),
+        (YEARLY, "What is the dearest plant this year?", ["acer"]),
+        (YEARLY, "What was the dearest plant in 2024?", ["fern"]),
     ],
 )
 def test_the_name_of_a_column_says_what_is_compared(text: str, question: str, rows: list[str] | None) -> None:

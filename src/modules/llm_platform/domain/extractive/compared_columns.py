@@ -1,5 +1,6 @@
 """Choose the column of a table that a question compares, by its name, its unit, or what the question measures."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -8,6 +9,8 @@ from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import load_word_list, matches_any_word, split_cell
 from modules.llm_platform.domain.extractive.tables import Table
 from modules.llm_platform.domain.text.stemming import is_related
+
+_YEAR = re.compile(r"(?:19|20)\d\d")
 
 Columns = Mapping[int, Column]
 """The columns of a table that can be compared, by their index."""
@@ -20,7 +23,7 @@ def list_nearest_columns(
 
     The columns are narrowed in five steps: the whole name is in the question, a part of the name is, a word is that only this
     name has (`day` of `Price per day` and `Price per week`), the name has a word for a `sought` measure, the name or the unit
-    holds such a measure. A step that would leave no column is skipped.
+    holds such a measure. A step that would leave no column is skipped. Of `Price 2024` and `Price 2025`, the latter is meant.
     """
     left, has_hint = list(columns), False
     split = {column: split_cell(names[column]) for column in columns}
@@ -41,7 +44,17 @@ def list_nearest_columns(
     for nearer in (in_full, named, of_own, of_name, measured):
         if kept := [column for column in left if column in nearer]:
             left, has_hint = kept, True
-    return left, has_hint
+    return _keep_latest_year(left, split, words), has_hint
+
+
+def _keep_latest_year(columns: Sequence[int], names: Mapping[int, Sequence[str]], words: Sequence[str]) -> list[int]:
+    """Return the column of the latest year if the names differ in the year alone, and the question names no year."""
+    years = {column: [word for word in names[column] if _YEAR.fullmatch(word)] for column in columns}
+    others = {tuple(word for word in names[column] if word not in years[column]) for column in columns}
+    is_of_years = len(others) == 1 and all(len(found) == 1 for found in years.values())
+    if len(columns) < 2 or not is_of_years or any(map(_YEAR.fullmatch, words)):
+        return list(columns)
+    return [max(columns, key=years.__getitem__)]
 
 
 def filter_columns_by_measure(
