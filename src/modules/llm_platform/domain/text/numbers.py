@@ -26,7 +26,7 @@ _NUMBER = re.compile(
     rf"(?<![{_LETTERS}0-9])[0-9]+"
     rf"(?:(?!,{_CLOCK.pattern}(?![0-9]))[.,'’\u00a0\u202f·:/][0-9]+|[ ](?=[0-9]{{3}}(?![0-9]))[0-9]{{3}})*(?![0-9])"
 )
-_SCALE = re.compile(
+SCALE: Final = re.compile(
     r"[ \u00a0-]?(?=[tmbтм千百万萬亿億만억])"  # most numbers have no such letter after them, which is seen at once
     r"(thousand|tsd|тыс\w*|million\w*|mio|mln|млн|миллион\w*|billion\w*|bn|milliard\w*|mrd|млрд|миллиард\w*"
     r"|trillion\w*|mil(?!\w)|万|萬|亿|億|千|百|만|억)",
@@ -170,7 +170,7 @@ def list_numbers(text: str) -> list[tuple[NumberValues, Offset]]:
         text = _ISO_MONTH.sub("--", text)  # a month is compared by its name
     found: list[tuple[NumberValues, Offset]] = []
     for match in _NUMBER.finditer(text):
-        scale = _SCALE.match(text, match.end())
+        scale = SCALE.match(text, match.end())
         values = _SCALED_VALUES[f"{scale[1]} {match[0]}"] if scale else _FIGURES_VALUES[match[0]]
         found.append((values | _list_clock_times(match, text), Offset(match.start())))
         if len(found) >= MAX_NUMBERS:

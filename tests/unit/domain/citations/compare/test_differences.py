@@ -12,7 +12,8 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 PAGE = (
     "The bridge was opened in May 1937 after four years of work. Its main span is 1280 metres long. "
     "Joseph Strauss was the chief engineer of the bridge. The bridge is painted in International Orange. "
-    "Pedestrians may not cross the bridge at night. The toll rose to 9 dollars in 2023."
+    "Pedestrians may not cross the bridge at night. The toll rose to 9 dollars in 2023. "
+    "The crown costs £410 and each filling £65."
 )
 
 
@@ -32,6 +33,7 @@ def checked(answer: str, text: str = PAGE) -> Citation:
         ("Leon Strauss was the chief engineer of the bridge [1].", "name", "Leon", "Joseph"),
         ("Pedestrians may cross the bridge at night [1].", "negation", None, "not"),
         ("The toll rose to 9 euros in 2023 [1].", "number", "9 euros", "9 dollars"),
+        ("The crown costs 410 euros [1].", "number", "410 euros", "£410"),
     ],
 )
 def test_the_part_that_differs_is_named(sentence: str, kind: str, claimed: str | None, found: str) -> None:
@@ -74,6 +76,25 @@ def test_no_receipt_is_better_than_one_of_unrelated_words(sentence: str, text: s
         citation.difference is None
         or len(text[citation.difference.found.start : citation.difference.found.end].split()) <= 4
     )
+
+
+@for_each(("text", "found"), [("The crown costs £5 and each filling £65.", None), ("The crown costs £65.", "65")])
+def test_only_an_amount_stands_for_an_amount(text: str, found: str | None) -> None:
+    """The words after the number of the source are no counterpart of a currency."""
+    difference = checked("The crown costs four pounds [1].", text).difference
+    assert (difference and text[difference.found.start : difference.found.end]) == found
+
+
+def test_a_day_that_both_name_is_no_counterpart_of_another() -> None:
+    """The sentence contradicts its source as a whole."""
+    answer = "From May the practice will open on Saturdays instead of Wednesday evenings [1]."
+    text = "From May our Saturday surgery will end. Instead, the practice will open until 8 pm on Wednesdays."
+    citation = checked(answer, text)
+    difference = citation.difference
+    assert citation.finding == "contradicts"
+    assert difference is not None
+    assert (difference.claimed.start, difference.claimed.end) == (citation.start, citation.end)
+    assert text[difference.found.start : difference.found.end] == citation.quote
 
 
 def test_a_name_that_the_source_lacks_is_absent() -> None:

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.numbers import PERCENT, NumberValues, find_other_date
 from modules.llm_platform.domain.text.positions import Offset, SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span
-from modules.llm_platform.domain.text.stemming import is_same_word, normalize_unit
+from modules.llm_platform.domain.text.stemming import is_form_of_any, is_same_word, normalize_unit
 
 WORD_BEFORE_CHARS: Final = 24  # the word before a number is searched in this many characters
 MAX_COMPUTED: Final = 12  # numbers of a passage
@@ -131,6 +131,8 @@ def find_date_mismatch(compared: Comparison) -> Mismatch | None:
     if different is None:
         return None
     own, other = different
+    if is_form_of_any(other, compared.claim.facts.words):  # "Saturday", and the claim has "Saturdays": no pair to show
+        return Mismatch("date", (0, len(compared.claim.text)), compared.passage.span)
     found = compared.locate_in_passage(find_phrase(compared.passage_facts.text, other))
     return Mismatch("date", find_phrase(compared.claim.text, own), found)
 
@@ -191,14 +193,22 @@ def _read_number_kind(text: str, offset: Offset, values: NumberValues) -> _Numbe
     """Return the kind of the number at this offset: in "The wall, 12 feet high", the word `wall` and the unit `feet`."""
     match = _UNIT.match(text, offset)
     before = _LAST_WORD.search(text[max(0, offset - WORD_BEFORE_CHARS) : offset])
-    sign = text[max(0, offset - 1) : offset]  # a currency may be before its number
-    unit = sign if normalize_unit(sign) and not sign.isalnum() else match[1] if match and match[1] else ""
+    unit = _get_sign_before(text, offset) or (match[1] if match and match[1] else "")
     if text.endswith("百分之", 0, offset):
         unit = PERCENT
     return _NumberKind(before[1].casefold() if before else "", unit.casefold(), any(map(_YEAR.match, values)))
 
 
+def _get_sign_before(text: str, offset: Offset) -> str:
+    """Return the currency sign right before a number; empty without one."""
+    sign = text[max(0, offset - 1) : offset]
+    return sign if normalize_unit(sign) and not sign.isalnum() else ""
+
+
 def _find_number_and_unit(text: str, offset: Offset) -> Span:
-    """Return the span of the number at this offset, and its unit."""
+    """Return the span of the number at this offset, with the sign before it or the unit after it."""
+    start, end = find_number(text, offset)
+    if sign := _get_sign_before(text, offset):
+        return start - len(sign), end
     match = _UNIT.match(text, offset)
-    return match.span() if match else find_number(text, offset)
+    return match.span() if match else (start, end)

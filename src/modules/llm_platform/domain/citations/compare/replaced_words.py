@@ -11,11 +11,12 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, find_words
+from modules.llm_platform.domain.citations.read.amounts import MONEY
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import is_unspaced, list_unspaced_function_signs
 from modules.llm_platform.domain.text.numbers import PERCENT, is_same_number
 from modules.llm_platform.domain.text.positions import WordNumber
-from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related
+from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, normalize_unit
 
 # A claim is a copy with replaced words if it shares at least MIN_COPIED_WORDS with a sentence, and if at most
 # MAX_REPLACING_WORDS of the claim replace at most MAX_REPLACED_WORDS of the sentence.
@@ -33,10 +34,10 @@ def find_replacement(compared: Comparison) -> Mismatch | None:
     """Return the first replaced words of a claim that otherwise copies a sentence; None if it is not such a copy."""
     for sentence in compared.passage.sentences:
         facts = compared.read_facts(sentence)
-        if pairs := find_replaced_words(compared.claim, facts):
-            mine, theirs = pairs[0]
-            found = compared.locate(sentence, find_words(facts.text, theirs))
-            return Mismatch("other", find_words(compared.claim.text, mine), found)
+        for mine, theirs in find_replaced_words(compared.claim, facts):
+            if _may_stand_for(theirs, mine):
+                found = compared.locate(sentence, find_words(facts.text, theirs))
+                return Mismatch("other", find_words(compared.claim.text, mine), found)
     return None
 
 
@@ -87,6 +88,15 @@ def _is_other_word(mine: Sequence[str], theirs: Sequence[str], words: Sequence[s
     """Return whether both have words, and none of `theirs` is a form of one of the claim's `words`."""
     own, other = [word.casefold() for word in mine], [word.casefold() for word in theirs]
     return bool(own and other) and not any(is_form_of_any(word, words) or is_related(word, own) for word in other)
+
+
+def _may_stand_for(theirs: Sequence[str], mine: Sequence[str]) -> bool:
+    """Return whether a reader sees a counterpart: a number or a currency for "pounds", and not "filling"."""
+    return not _names_currency(mine) or _names_currency(theirs) or not any(map(str.isalpha, theirs))
+
+
+def _names_currency(words: Sequence[str]) -> bool:
+    return any(normalize_unit(word.casefold()) in MONEY for word in words)
 
 
 def _is_swapped(mine: list[str], theirs: list[str], replaced: Sequence[Replaced]) -> bool:

@@ -1,4 +1,4 @@
-"""Find amounts that are equal in other units: two years and 24 months, 2.5 km and 2,500 metres, 5 p.m. and 17:00.
+"""Find amounts that are equal in other units: two years and 24 months, 2.5 km and 2,500 m, 17:00 and 5 p.m., £5 and 5 pounds.
 
 `use_units` writes the amounts of a claim as the source writes them, so that both can be compared word by word.
 """
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.quantities import find_unit
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.numbers import find_compound_numbers, list_numbers, load_number_words
+from modules.llm_platform.domain.text.numbers import SCALE, find_compound_numbers, list_numbers, load_number_words
 from modules.llm_platform.domain.text.stemming import normalize_unit
 from modules.llm_platform.domain.text.tokens import fold
 
@@ -20,7 +20,9 @@ MONTH, YEAR, LENGTH, WEIGHT, VOLUME, TIME, CLOCK = "month", "year", "m", "kg", "
 MONTHS_OF_YEAR: Final = 12
 MINUTES_OF_HOUR, LAST_HOUR = 60, 24
 MINUTES_OF_MONTH: Final = 43_800  # as `unit_sizes.json` has it; a month is no exact number of days
-CONVERTED: Final = frozenset({LENGTH, WEIGHT, VOLUME, TIME})
+MONEY: Final = frozenset({"eur", "usd", "gbp"})
+BY_SIGN: Final = "sign"  # the unit of `£410` and `410 €`, which have no word for it
+CONVERTED: Final = frozenset({LENGTH, WEIGHT, VOLUME, TIME}) | MONEY
 # Inexact, or with another meaning: `a second opinion`.
 NOT_CONVERTED: Final = frozenset({"mi", "ft", "inch", "yd", "lb", "uhr", "mileage", "second"})
 BEFORE_CHARS: Final = 24  # searched for a number before an amount
@@ -29,6 +31,8 @@ MIN_SPELLED_UNIT: Final = 2  # letters of the unit after a number in words: "thr
 HALF: Final = 0.5
 
 _FIGURES = re.compile(r"[0-9](?:[0-9.,'’\u00a0\u202f]*[0-9])?")
+_SIGN_BEFORE = re.compile(r"(?<!\w)(?P<sign>[€$£])[\s\u00a0]?\Z")
+_SIGN_AFTER = re.compile(r"[\s\u00a0]?(?P<sign>[€$£])")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _UNIT = re.compile(
     r"(?P<half>[ -]and[ -]a[ -]half|½)?(?P<gap>[\s\u00a0-]{0,2})(?P<unit>[^\W\d_]+)(?![\w²³/])"
@@ -64,7 +68,7 @@ class Amount(NamedTuple):
 
 
 def list_amounts(text: str) -> list[Amount]:
-    """Return the lengths, weights, volumes, durations and times of the day of a text, in order.
+    """Return the lengths, weights, volumes, durations, times of the day and sums of money of a text, in order.
 
     The parts of a compound amount are left out: `2 hours and 30 minutes`, `1 kg 200 g`, `1 h 30`.
     """
@@ -76,7 +80,8 @@ def list_amounts(text: str) -> list[Amount]:
 def _are_parts(text: str, one: Amount, later: Amount) -> bool:
     """Return whether two amounts overlap, or are one amount together."""
     is_of_time = {one.dimension, later.dimension} <= {MONTH, TIME}
-    is_near = later.start - one.end <= MAX_GAP and (is_of_time or one.dimension == later.dimension)
+    is_of_kind = is_of_time or (one.dimension == later.dimension and one.dimension not in MONEY)
+    is_near = later.start - one.end <= MAX_GAP and is_of_kind
     return later.start < one.end or (is_near and _JOINED.fullmatch(text, one.end, later.start) is not None)
 
 
@@ -100,13 +105,23 @@ def _read_figures(text: str) -> Iterator[Amount]:
         for values, offset in list_numbers(line):
             numbers = [float(value) for value in values if value.replace(".", "", 1).isdecimal()]
             written = _FIGURES.match(text, at + offset)
-            if (
-                numbers
-                and written is not None
-                and not _NUMBER_BEFORE.search(text, max(0, written.start() - 2), written.start())
-            ):
-                yield from _read_unit(text, max(numbers), written.start(), written.end(), 1)
+            if numbers and written is not None:
+                scale = SCALE.match(text, written.end())
+                yield from _read_around(text, max(numbers), written.start(), (scale or written).end())
         at += len(line)
+
+
+def _read_around(text: str, number: float, start: int, end: int) -> Iterator[Amount]:
+    """Yield the amount of a number in figures, if there is a currency or a unit beside it."""
+    before = _SIGN_BEFORE.search(text, max(0, start - 2), start)
+    if before is None and _NUMBER_BEFORE.search(text, max(0, start - 2), start):
+        return
+    sign = before or _SIGN_AFTER.match(text, end)
+    if sign is None:
+        yield from _read_unit(text, number, start, end, 1)
+    elif not text[end : end + 1].isalpha():  # `£5m` is another amount
+        currency = normalize_unit(sign["sign"])
+        yield Amount(number, currency, BY_SIGN, min(start, sign.start()), max(end, sign.end()))
 
 
 def _read_words(text: str) -> Iterator[Amount]:
