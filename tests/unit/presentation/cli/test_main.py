@@ -331,12 +331,16 @@ class TestResearch:
         assert -1 not in positions, ended.out
         assert positions == sorted(positions)
 
-    def test_short_question_is_wrong_use(self, command: Command) -> None:
-        """The message names the argument and counts characters."""
-        ended = command("research", "ab")
+    @pytest.mark.parametrize(
+        ("question", "message"),
+        [("ab", "must have at least 3 characters"), ("   ??? ", "must contain a word"), (" ", "there is no question")],
+    )
+    def test_short_question_is_wrong_use(self, question: str, message: str, command: Command) -> None:
+        """The message names the argument and counts characters, or says that there is no word."""
+        ended = command("research", question)
         assert (ended.code, ended.out) == (2, "")
         assert "QUESTION" in ended.err
-        assert "must have at least 3 characters" in ended.err
+        assert message in ended.err
 
     def test_tokens_and_cost_are_printed(self, command: Command) -> None:
         """Tokens and dollars of a model's answer; a price that is not known is not called zero."""

@@ -1,6 +1,8 @@
 """Options that several commands share, and their conversion to settings and requests."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
@@ -103,10 +105,19 @@ OPTION_NAMES: Mapping[str, str] = {  # Fields whose option has another name.
     "output_schema": "--schema",
 }
 
+# What to use instead of an option that only other commands have, by command and option.
+OTHER_WAYS: Mapping[tuple[str | None, str], str] = {
+    ("ask", "--documents"): (
+        "Index the folder with `llm-platform index DIR` before you ask, or use `llm-platform research` with --documents."
+    ),
+    ("verify", "--documents"): "Name the folder with --sources.",
+}
+
 ITEM_FORMATS: Mapping[str, str] = {  # The message about fields that are lists, instead of their pattern.
     "engines": "must be a name of at most 60 letters, digits, spaces, ., - and _",
 }
 
+EMOJI = "So"  # The Unicode category of most emoji, which can be searched for.
 NO_QUESTION = "there is no question: pass it as an argument in quotes, or on standard input"
 
 
@@ -147,12 +158,14 @@ def make_setting_arguments(
 def read_question(console: Console, question: str | None, *, prompts_enabled: bool) -> str:
     """Return the question from the command line, else from the terminal or standard input.
 
-    Raises WrongUseError if there is none.
+    Raises WrongUseError if there is none, or if it has neither a letter, a digit nor an emoji.
     """
     if question is None:
         question = console.read_question("Question:", prompts_enabled=prompts_enabled)
-    if question is None:
+    if question is None or not question.strip():
         reject("QUESTION", NO_QUESTION)
+    if not any(sign.isalnum() or unicodedata.category(sign) == EMOJI for sign in question):
+        reject("QUESTION", "must contain a word")
     return question
 
 
@@ -217,6 +230,10 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[ARGUMENTS] = tuple(args)
+        for argument in takewhile(lambda one: one != "--", args):
+            name = argument.partition("=")[0]
+            if hint := OTHER_WAYS.get((self.name, name)):
+                ctx.fail(f"No such option: {name}. {hint}")
         for option in self.params:
             if option.name == PROVIDER and (names := _list_providers(ctx)):
                 option.metavar = f"<{'|'.join(names)}>"

@@ -150,7 +150,13 @@ def test_options_reach_the_service(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((" \u200b ",), "Invalid value for QUESTION: there is no question"),
+        ((" ",), "Invalid value for QUESTION: there is no question"),
+        ((" \u200b ",), "Invalid value for QUESTION: must contain a word"),
+        (("   ??? ",), "Invalid value for QUESTION: must contain a word"),
+        (
+            (QUESTION, "--documents", "docs"),
+            "No such option: --documents. Index the folder with `llm-platform index DIR`",
+        ),
         ((QUESTION, "--collection", "../etc"), "Invalid value for --collection: must be a name of at most 63 letters"),
         ((QUESTION, "--filter", "lang"), "Invalid value for --filter: must be KEY=VALUE"),
         ((QUESTION, "--filter", "=en"), "Invalid value for --filter: must be KEY=VALUE"),
@@ -165,6 +171,12 @@ def test_wrong_use_ends_before_anything_is_requested(run: Run, arguments: tuple[
     assert ended.code == 2
     assert message in " ".join(ended.err.split())
     assert ended.settings is None
+
+
+@pytest.mark.parametrize("question", ["hello", "To be or not to be?", "🙂🙂🙂", "C++"])
+def test_any_word_or_emoji_is_a_question(run: Run, question: str) -> None:
+    """Whether the documents have it is for the search to say."""
+    assert run(question).requested == RagQuestion(question=question)
 
 
 def test_missing_collection_names_the_remedy(run: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from tests.unit.presentation.cli.fakes import PlatformPart, part_wiring
 
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.verification_service import VerificationService
+from modules.llm_platform.application.verification.text_verification import VerificationOptions
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, Difference, TextSpan
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
@@ -25,6 +26,7 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
     VerifiedSource,
     VerifiedText,
 )
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.verification_text import describe_verdict
 from modules.llm_platform.testing import FakePageReader, FakeWebSearch
@@ -47,19 +49,21 @@ class Ended(NamedTuple):
 class Platform(PlatformPart):
     """A platform that verifies texts and reads documents."""
 
-    def __init__(self, pages: Mapping[str, str]) -> None:
+    def __init__(self, pages: Mapping[str, str], documents: Sequence[str] = ()) -> None:
         reader = FakePageReader(pages)
         self.result_pages = PageService(reader)
         self.research_jobs: object = None
-        self.verification = VerificationService(reader, FakeWebSearch())
+        search = FakeWebSearch([WebSearchResultItem(title="Tower", url=url) for url in documents])
+        options = VerificationOptions(searches_documents=bool(documents))
+        self.verification = VerificationService(reader, search, options=options)
 
 
 @pytest.fixture
 def verify(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Ended]:
-    def call(*arguments: str, text: str = TEXT) -> Ended:
+    def call(*arguments: str, text: str = TEXT, documents: Sequence[str] = ()) -> Ended:
         file = tmp_path / "answer.md"
         file.write_text(text, encoding="utf-8")
-        code = run(["verify", str(file), *arguments], part_wiring(Platform(PAGES), []))
+        code = run(["verify", str(file), *arguments], part_wiring(Platform(PAGES, documents), []))
         printed = capsys.readouterr()
         return Ended(code, printed.out, printed.err)
 
@@ -157,6 +161,23 @@ def test_a_text_without_sources_says_what_is_missing(verify: Callable[..., Ended
     assert json.loads(verify("--json", text="The tower has 1665 steps to the top.").out)["sources"] == []
 
 
+@pytest.mark.parametrize(
+    ("folder", "documents"), [("", "the indexed documents"), ("sources", "the documents of DOCUMENTS_DIR")]
+)
+def test_a_text_compared_with_own_documents_says_so(
+    verify: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, documents: str
+) -> None:
+    """A text without sources is compared with the documents that are configured. Nothing is said about a text with sources."""
+    monkeypatch.setenv("DOCUMENTS_DIR", str(tmp_path) if folder else "")
+    own = ["doc:notes/tower.md"]
+    ended = verify(text="The tower has 1665 steps to the top.", documents=own)
+    assert "1 supported" in ended.out
+    assert ended.err == (
+        f"The text cites no source, so it was compared with {documents}. To compare it with others, use --sources DIR.\n"
+    )
+    assert verify(documents=own).err == ""
+
+
 def test_a_sentence_in_other_words_is_not_found_in_its_source() -> None:
     """A difference that is no contradiction follows the same words as a missing sentence."""
     said, quote = "The hall opens at noon", "The hall opens at dawn"
@@ -209,6 +230,18 @@ def test_texts_that_cannot_be_verified_are_wrong_use(verify: Callable[..., Ended
     assert ended.code == 2
     assert "FILE" in ended.err
     assert "--text" not in ended.err
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_file_is_called_empty(verify: Callable[..., Ended], text: str) -> None:
+    """The message is about the text of the file, and not about its name."""
+    assert "answer.md is empty" in " ".join(verify(text=text).err.split())
+
+
+def test_documents_are_named_by_another_option(verify: Callable[..., Ended]) -> None:
+    ended = verify("--documents", "docs")
+    assert (ended.code, ended.out) == (2, "")
+    assert "No such option: --documents. Name the folder with --sources." in ended.err
 
 
 @pytest.mark.parametrize("name", ["answer.html", "answer.json", "Answer.DOCX", "answer.pdf"])

@@ -89,8 +89,8 @@ def ask(
     output_options.check(console)
     try:
         cleaned = clean_query(options.read_question(console, question, prompts_enabled=not yes))
-    except ValueError:
-        reject("QUESTION", options.NO_QUESTION)
+    except ValueError as error:
+        reject("QUESTION", str(error))
     values = {
         "question": cleaned,
         "context": read_context(context) if context else (),

@@ -52,6 +52,9 @@ FIRST_DOCUMENT: Final = MAX_SOURCE_INDEX - MAX_VERIFIED_SOURCES + 1  # A text ha
 NOTHING_TO_COMPARE: Final = (
     "The text cites no source, so nothing was compared. Name a folder of documents with --sources DIR."
 )
+WITH_DOCUMENTS: Final = (
+    "The text cites no source, so it was compared with {documents}. To compare it with others, use --sources DIR."
+)
 # What `--output` writes beside Markdown, and office files: their markup would be taken for sentences, or for a sealed answer.
 NO_TEXT_SUFFIXES: Final = (".html", ".htm", ".json", ".docx", ".xlsx", ".pptx", ".epub", ".odt", ".pdf")
 TOO_MANY_FILES: Final = f"has more than {MAX_VERIFIED_SOURCES} files: name a smaller folder"
@@ -163,6 +166,9 @@ def verify(
         verified = await platform.verification.run(request, on_event=print_progress, given=given)
         if not verified.sources:
             console.warn(NOTHING_TO_COMPARE)
+        elif any(source.is_found and source.text_kind == "document" for source in verified.sources):
+            searched = "the documents of DOCUMENTS_DIR" if settings.DOCUMENTS_DIR else "the indexed documents"
+            console.warn(WITH_DOCUMENTS.format(documents=searched))
         return text, _number_documents(verified, {path.as_posix(): page.url for path, page in documents.items()})
 
     text, verified = setup.run_with_platform(wiring, settings, run)
@@ -204,7 +210,7 @@ def _reject_used(values: Mapping[str, object], reason: str) -> None:
 
 
 def _read_text(console: Console, file: Path) -> str:
-    """Return the text of the file or of standard input. Raises WrongUseError if it is not text or is too long."""
+    """Return the text of the file or of standard input. Raises WrongUseError if it is not text, is empty or is too long."""
     try:
         if file == STDIN:
             text = console.source.read(MAX_VERIFIED_CHARS + 1)
@@ -217,6 +223,8 @@ def _read_text(console: Console, file: Path) -> str:
         reject("FILE", f"{file} cannot be read: {error.strerror}")
     if len(text) > MAX_VERIFIED_CHARS:
         reject("FILE", f"must have at most {MAX_VERIFIED_CHARS:,} characters: split the text")
+    if not text.strip():
+        reject("FILE", f"{'standard input' if file == STDIN else file} is empty")
     return text.replace("\r\n", "\n")
 
 
