@@ -53,6 +53,7 @@ PARTS = (
     "鲑鱼秋天回到这条河里",
     "[The toll rose last spring. It is](https://a.example/)",
     " ",
+    "of 5. ",
 )
 MARKERS = re.compile(r" *\[\d\]")
 HOSTILE_SECONDS = 10.0  # seconds of the processor; linear time takes a twentieth of it
@@ -142,6 +143,14 @@ def test_a_sentence_is_streamed_at_once() -> None:
     assert (
         completer.feed("- It has three arches [2]\n") == "- The toll rose last spring [2]\n- It has three arches [2]\n"
     )
+
+
+def test_a_number_with_a_full_stop_may_be_a_day() -> None:
+    """A German sentence that reaches the completer in two parts gets its marker at the end."""
+    sources = [Source(index=1, title="Miete", url="https://c.example/", text="Die Miete ist am 5. des Monats fällig.")]
+    completer = MarkerCompleter(CitationChecker(sources, "de"), "de")
+    assert completer.feed("Die Miete ist am 5. ") == ""
+    assert completer.feed("des Monats fällig. ") == "Die Miete ist am 5. des Monats fällig [1]. "
 
 
 @pytest.mark.parametrize("size", [1, 1000])

@@ -13,6 +13,7 @@ MAX_UNITS = 2000  # sentences and lines of one answer; later ones get no markers
 
 _NEXT_WORDS = " Then it"  # follow a sentence, so that an abbreviation at its end is recognised
 _LAST_STOP = re.compile(rf"(?<![.…])[{STOPS}{WIDE_STOPS}]\Z")
+_ORDINAL_END = re.compile(r"(?<!\d)\d{1,2}\.\s*\Z")  # "am 5." may go on with "des Monats"
 _ROW_END = " \t|"
 
 
@@ -71,15 +72,17 @@ class MarkerCompleter:
         end of the text.
         """
         end = len(self._pending)
-        last = text.sentences[-1] if text.sentences else None
+        may_go_on = not is_line and _ORDINAL_END.search(self._pending) is not None
+        sentences = [one for one in text.sentences if one.start < end] if may_go_on else text.sentences
+        last = sentences[-1] if sentences else None
         if last is None or last.start >= end or last.end <= self._pending.rfind("\n", 0, end - 1):
             return end
-        if last.end <= end and (
+        if last.end <= end and not may_go_on and (
             not is_line or last.cited or ends_sentence(last.claim) or not self._checker.is_statement(last)
         ):
             return end
         line = self._pending.rfind("\n", 0, last.start) + 1
-        begins_line = (line or not self._line) and (len(text.sentences) == 1 or text.sentences[-2].end <= line)
+        begins_line = (line or not self._line) and (len(sentences) == 1 or sentences[-2].end <= line)
         return line if begins_line else last.start
 
     def _choose_marker(self, sentence: AnswerSentence) -> tuple[int, str] | None:
