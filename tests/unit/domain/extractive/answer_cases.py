@@ -209,6 +209,22 @@ CASES = (
         is_whole=True,
     ),
     Case(
+        "rows beyond a named row",
+        "Which releases are larger than Ash?",
+        (("Releases", RELEASES),),
+        opens="1 of 3 rows:",
+        must=("| Oak |",),
+        must_not=("Ash", "Elm"),
+        is_whole=True,
+    ),
+    Case(
+        "no rows beyond a named row",
+        "Which releases are larger than Oak?",
+        (("Releases", RELEASES),),
+        answered=False,
+        is_whole=True,
+    ),
+    Case(
         "all rows with the name of the question",
         "Which objects were lent by the Harbour Trust?",
         (("Loans", LOANS),),

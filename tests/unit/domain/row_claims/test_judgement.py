@@ -323,5 +323,28 @@ def test_a_sum_refutes_nothing(claim: str) -> None:
     assert check(claim).finding != "contradicts"
 
 
+@for_each(
+    ("claim", "verdict"),
+    [
+        ("Judith Kessler is older than average.", "supported"),
+        ("Tom Adeyemi pays less than the average annual fee.", "supported"),
+        ("Three members are older than average.", "supported"),
+    ],
+)
+def test_claims_about_the_average_are_computed(claim: str, verdict: str) -> None:
+    found = check(claim)
+    assert (found.verdict, found.is_verbatim) == (verdict, False)
+
+
+@for_each(
+    "claim",
+    ["Tom Adeyemi is older than average.", "Judith Kessler is older than the national average."],
+)
+def test_another_average_supports_nothing(claim: str) -> None:
+    """The claim may mean another average, so it is not refuted either."""
+    assert check(claim).verdict != "supported"
+    assert check(claim).difference is None
+
+
 def test_an_excerpt_of_a_table_has_no_sum() -> None:
     assert check("The annual fees are £600 in total.", is_whole=False).verdict != "supported"

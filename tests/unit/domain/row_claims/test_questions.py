@@ -98,6 +98,63 @@ def test_statements_about_named_rows_get_a_yes_or_no(question: str, said: str) -
 
 
 @for_each(
+    ("question", "text", "language", "said"),
+    [
+        ("Is Ann older than average?", CREW, "en", "yes 48.4: Ann Whitlock"),
+        ("Is Ben Carter older than the average?", CREW, "en", "no 48.4: Ben Carter"),
+        ("Is Ben's fee below the average?", CREW, "en", "yes £13.10: Ben Carter"),
+        ("Does Dan pay more than the average fee?", CREW, "en", "yes £13.10: Dan Osei"),
+        ("Are Ben and Eve younger than average?", CREW, "en", "yes 48.4: Ben Carter, Eve Lund"),
+        ("Ist die Kreissäge schwerer als der Durchschnitt?", GERMAN, "de", "yes 3,267 kg: Kreissäge"),
+        ("Ist die Stichsäge teurer als die durchschnittliche Miete pro Tag?", GERMAN, "de", "no 7,50 €: Stichsäge"),
+        ("La Kreissäge est-elle plus lourde que la moyenne ?", GERMAN, "fr", "yes 3,267 kg: Kreissäge"),
+    ],
+)
+def test_the_average_of_all_rows_decides(question: str, text: str, language: str, said: str) -> None:
+    found = decide(question, text, language)
+    assert found is not None
+    assert f"{found.decision} {found.figure}: {', '.join(row[0] for row in found.rows)}" == said
+    assert (found.sum_kind, found.read) == ("average", len(found.table.rows))
+
+
+@for_each(
+    "question",
+    [
+        "Is Ann older than the average German?",
+        "Is Ann older than the national average?",
+        "Is Ann two years older than average?",
+        "Is Ann not older than average?",
+        "Is Ann twice as old as the average?",
+        "Is Dan older and dearer than average?",
+        "Does Ann cost more per week than the average?",
+        "Has Ann more children than average?",
+        "Did Ann join earlier than the average?",
+    ],
+)
+def test_another_average_decides_nothing(question: str) -> None:
+    assert say(question) == ""
+
+
+def test_the_average_needs_all_rows() -> None:
+    assert say("Is Ann older than average?", is_whole=False) == ""
+
+
+@for_each(
+    ("question", "said"),
+    [
+        ("Is any of them older than Dan Osei?", "yes : Ann Whitlock, Cleo Adams"),
+        ("Who is older than Dan Osei?", " : Ann Whitlock, Cleo Adams"),
+        ("Who is older than Dan or Ben?", None),
+        ("Is Ann older than Dan or Ben?", None),
+    ],
+)
+def test_rows_beyond_a_named_row_decide(question: str, said: str | None) -> None:
+    """Alternatives after a "than" are not compared with each other."""
+    found = decide(question)
+    assert (found and f"{found.decision} {found.name}: {', '.join(row[0] for row in found.rows)}") == said
+
+
+@for_each(
     ("question", "said"),
     [
         ("Is anyone under 30?", "yes: Eve Lund"),

@@ -32,7 +32,6 @@ from modules.llm_platform.domain.extractive.superlatives import (
     means_earliest_start,
     read_row_count,
 )
-from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import (
     fold_words,
     list_content_words,
@@ -57,7 +56,8 @@ class RankingQuestion(NamedTuple):
     """A question about the most, the least, the latest or the number of rows.
 
     - `words` are its folded words. `content` has no function words, and no words that compare, such as "most".
-    - `superlatives` are the interpretations of its superlative; empty without one.
+    - `superlatives` are the interpretations of its superlative; empty without one. `at` is the index of the superlative among
+      the words, or the number of words without one.
     - `row_count` is the number of rows that it asks for: 3 for `the three cheapest`.
     - `described` are the content words that do not name the rows.
     """
@@ -65,6 +65,7 @@ class RankingQuestion(NamedTuple):
     words: Sequence[str]
     content: Sequence[str]
     superlatives: Sequence[Superlative]
+    at: int
     row_count: int
     described: Sequence[str]
 
@@ -80,7 +81,7 @@ def read_ranking_question(question: Question) -> RankingQuestion:
     superlatives = list_interpretations(words[at:])
     if superlatives and means_earliest_start(words, at, question.language):
         superlatives = [Superlative("earliest", get_measure(BEGINNING), needs_name=True)]
-    return RankingQuestion(words, content, superlatives, read_row_count(words), _list_described(words, content, at))
+    return RankingQuestion(words, content, superlatives, at, read_row_count(words), _list_described(words, content, at))
 
 
 def _list_described(words: Sequence[str], content: Sequence[str], at: int) -> list[str]:
@@ -135,7 +136,7 @@ def _find_compared_rows(table: Table, asked: RankingQuestion) -> RowsFound | Non
     if len(named) == 1:
         return None  # "last" may be a part of the name of a column, as in `the last service of Anna`
     indices = [index for index in filter_rows(table, asked.content) if not named or index in named]
-    if asked.superlatives and table.is_in_column_name(asked.words, find_superlative(asked.words)):
+    if asked.superlatives and table.is_in_column_name(asked.words, asked.at):
         return None
     if asked.superlatives:
         return find_extreme(table, indices, asked)
@@ -166,31 +167,29 @@ def find_extreme(
 def _find_rows_of_superlative(
     table: Table, indices: Sequence[int], asked: RankingQuestion, superlative: Superlative, max_equal: int
 ) -> RowsFound | None:
-    columns = _list_comparable_columns(table, superlative)
-    column = _choose_column(table, columns, asked, superlative)
-    if column is None:
+    columns = list_ranked_columns(table, asked, superlative)
+    if len(columns) != 1:
         return None
-    values = columns[column].values
-    known = [(value, index) for index in indices if (value := values[index]) is not None]
+    ((chosen, column),) = columns.items()
+    known = [(value, index) for index in indices if (value := column.values[index]) is not None]
     best = sorted({value for value, _ in known}, reverse=superlative.kind in ("highest", "latest"))[: asked.row_count]
     found = tuple(index for value, index in known if value in best)
     if not found or len(found) > max(max_equal, asked.row_count):
         return None
-    return RowsFound(table, found, len(indices), superlative.kind, table.columns[column])
+    return RowsFound(table, found, len(indices), superlative.kind, table.columns[chosen])
 
 
-def _list_comparable_columns(table: Table, superlative: Superlative) -> dict[int, Column]:
-    columns = table.dates if superlative.is_of_dates else table.quantities
-    return {index: column for index, column in columns.items() if index}
+def list_ranked_columns(table: Table, asked: RankingQuestion, superlative: Superlative) -> Columns:
+    """Return the columns that the question may be about: by their name, by a word such as "cheapest", or the only one.
 
-
-def _choose_column(table: Table, columns: Columns, asked: RankingQuestion, superlative: Superlative) -> int | None:
-    """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one."""
+    They are empty if nothing points to them. Several are equally near: a price per day, and one per week.
+    """
     sought = list_asked_measures(asked.words)
-    columns = {index: column for index, column in columns.items() if not _is_bound(table, index, asked.words)}
+    columns = table.dates if superlative.is_of_dates else table.quantities
+    columns = {index: column for index, column in columns.items() if index and not _is_bound(table, index, asked.words)}
     if superlative.measure is not None and not superlative.is_of_dates:
         if _names_other_column(table, columns, asked, superlative.measure):
-            return None
+            return {}
         columns = filter_columns_by_measure(table.columns, columns, superlative.measure, asked.words)
     if superlative.is_of_dates:
         sought = [superlative.measure or get_measure(DATE)]
@@ -199,12 +198,11 @@ def _choose_column(table: Table, columns: Columns, asked: RankingQuestion, super
         left, has_hint = list_nearest_columns(
             table.columns, {column: columns[column] for column in left}, asked.words, [superlative.measure]
         )
-    if len(left) == 1 and has_better_column(table, left[0], asked.words, sought):
-        return None
-    if superlative.needs_name:
-        return left[0] if len(left) == 1 and has_hint else None
-    is_certain = has_hint or superlative.measure is not None or superlative.is_of_dates or not sought
-    return left[0] if len(left) == 1 and is_certain else None
+    if any(has_better_column(table, column, asked.words, sought) for column in left):
+        return {}
+    is_pointed_to = superlative.measure is not None or superlative.is_of_dates or not sought
+    is_certain = has_hint or (is_pointed_to and not superlative.needs_name)
+    return {column: columns[column] for column in left} if is_certain else {}
 
 
 def _is_bound(table: Table, column: int, words: Sequence[str]) -> bool:
@@ -216,12 +214,8 @@ def _is_bound(table: Table, column: int, words: Sequence[str]) -> bool:
 
 def _names_other_column(table: Table, columns: Columns, asked: RankingQuestion, measure: Measure) -> bool:
     """Return whether the word after the superlative only names columns of other measures: `the shortest range` is not a time."""
-    at = find_superlative(asked.words)
-    named = [
-        one
-        for one in columns
-        if any(matches_any_word(word, asked.words[at + 1 : at + 2]) for word in table.column_words[one])
-    ]
+    after = asked.words[asked.at + 1 : asked.at + 2]
+    named = [one for one in columns if any(matches_any_word(word, after) for word in table.column_words[one])]
     return bool(named) and not any(holds_measure(measure, table.columns[one], columns[one]) for one in named)
 
 

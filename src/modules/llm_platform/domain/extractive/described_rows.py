@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import Question
+from modules.llm_platform.domain.extractive.rows_beyond import asks_for_rows_beyond, is_compared_with
 from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_words import (
     asks_for_rows,
@@ -52,7 +53,7 @@ class _Description(NamedTuple):
 
 def asks_for_described_rows(question: Question) -> bool:
     """Return whether a question asks which rows have something, lack it or are not something."""
-    return bool(_list_descriptions(question))
+    return bool(_list_descriptions(question)) and not asks_for_rows_beyond(question)
 
 
 def may_describe_rows(question: Question, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
@@ -82,7 +83,8 @@ def drop_rows_that_cannot_answer(question: Question, chosen: Sequence[Candidate]
     """Return the candidates, without table rows if the question has a "not" or a superlative, or if it asks "why" and no cell can
     give a reason.
 
-    Single rows do not answer a question with a "not" or a superlative. A reason takes a few words.
+    Single rows do not answer a question with a "not" or a superlative, nor does a row that others are compared with. A reason
+    takes a few words.
     """
     words = fold_words(question.text)
     is_denied = any(described.is_denied and not described.is_guessed for described in _list_descriptions(question))
@@ -90,7 +92,7 @@ def drop_rows_that_cannot_answer(question: Question, chosen: Sequence[Candidate]
     asks_why = _ASKS_WHY.match(question.text) is not None
 
     def may_answer(row: Candidate) -> bool:
-        if is_denied or (asks_why and not _may_give_reason(row)):
+        if is_denied or (asks_why and not _may_give_reason(row)) or is_compared_with(question, row.sentence.row):
             return False
         known = [word for text in (*row.sentence.columns, *row.sentence.row) for word in split_cell(text)]
         return not superlative or matches_any_word(superlative[0], known)  # `Last service` is the name of a row

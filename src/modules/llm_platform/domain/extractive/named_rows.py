@@ -10,6 +10,7 @@ from typing import Final
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import Question
+from modules.llm_platform.domain.extractive.rows_beyond import is_compared_with
 from modules.llm_platform.domain.extractive.table_words import (
     CACHED_CELLS,
     add_word_parts,
@@ -30,12 +31,15 @@ def find_named_rows(question: Question, candidates: Sequence[Candidate]) -> list
     """Return the rows that the question names, if it asks for one of their columns and nothing else: `the rent of Porto`.
 
     A row is named by all words of a cell, and a column by all words of its name. Titles, headings and the names of other
-    columns may be in the question too. Rows of two tables, or more than MAX_EQUAL rows, are not an answer.
+    columns may be in the question too. Rows of two tables, or more than MAX_EQUAL rows, are not an answer, nor is a row that
+    others are compared with.
     """
     if count_negators(fold_words(question.text)):
         return []
     content = tuple(word for word in list_content_words(question) if word not in load_word_list("counting"))
     rows = [one for one in candidates if one.sentence.row and _matches_whole_question(one, content)]
+    if any(is_compared_with(question, one.sentence.row) for one in rows):
+        return []
     return rows if len({row.columns_key for row in rows}) == 1 and len(rows) <= MAX_EQUAL else []
 
 

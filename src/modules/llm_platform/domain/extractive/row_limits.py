@@ -68,13 +68,13 @@ def find_limited_rows(question: Question, tables: Sequence[Table], candidates: S
 
 def _list_limit_questions(question: Question) -> list[LimitQuestion]:
     words = fold_words(question.text)
-    if not words or not _asks_for_rows_or_count(words):
+    if not words or not asks_for_rows_or_count(words):
         return []
     readings = (read_limit_question(limit, question.language) for limit in read_limits(question.text))
     return [asked for asked in readings if not count_negators(asked.words)]  # `no more than` is a part of the limit
 
 
-def _asks_for_rows_or_count(words: Sequence[str]) -> bool:
+def asks_for_rows_or_count(words: Sequence[str]) -> bool:
     counts = not load_word_list("counting").isdisjoint(words)
     asks_else = not load_word_list("asking_about_one").isdisjoint(words)
     asks_else = asks_else and load_word_list("next").isdisjoint(words)  # `When is the next rehearsal after 14 March?`

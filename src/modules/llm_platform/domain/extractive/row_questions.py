@@ -1,4 +1,4 @@
-"""Answer a question with rows of one whole table: by a limit, a sum, a superlative, a count, a description or a day."""
+"""Answer a question with rows of one whole table: by a limit, a comparison, a sum, a superlative, a description or a day."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -11,6 +11,7 @@ from modules.llm_platform.domain.extractive.frequent_rows import asks_for_most_f
 from modules.llm_platform.domain.extractive.named_table import narrow_to_named_tables
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, find_limited_rows
+from modules.llm_platform.domain.extractive.rows_beyond import asks_for_rows_beyond, find_rows_beyond
 from modules.llm_platform.domain.extractive.rows_of_name import asks_for_rows_of_name, find_rows_of_name
 from modules.llm_platform.domain.extractive.summed_rows import asks_for_sum, find_summed_rows
 from modules.llm_platform.domain.extractive.tables import RowsFound, Table
@@ -39,6 +40,7 @@ def _find_described(question: Question, tables: Sequence[Table], _candidates: Se
 ROW_QUESTION_KINDS: Final = (
     # Rows beyond the limit of a question do not answer it.
     RowQuestionKind(asks_for_limited_rows, find_limited_rows, needs_all_rows=True, is_final=True),
+    RowQuestionKind(asks_for_rows_beyond, find_rows_beyond, needs_all_rows=True),
     RowQuestionKind(asks_for_sum, find_summed_rows, needs_all_rows=True),
     RowQuestionKind(asks_for_rows_of_name, find_rows_of_name, needs_all_rows=False),
     RowQuestionKind(asks_to_rank_or_count, find_ranked_rows, needs_all_rows=True),

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from statistics import fmean
 from typing import Final
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
@@ -101,6 +102,14 @@ def _sum_rows(
     figure = compute_figure([table.rows[index][column] for index in indices], kind)
     found = RowsFound(table, indices, len(indices), column=table.columns[column], sum_kind=kind, figure=figure)
     return found if figure else None
+
+
+def compute_average(table: Table, values: Sequence[float | None]) -> float | None:
+    """Return the average of values of a column; None if there are none, or if the table has averages or a total already."""
+    known = [value for value in values if value is not None]
+    if not known or _names_sum_column(table, "average") or _has_sum_of_others(known):
+        return None
+    return fmean(known)
 
 
 def _names_sum_column(table: Table, kind: SumKind) -> bool:

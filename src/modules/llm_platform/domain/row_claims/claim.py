@@ -80,7 +80,8 @@ class RowFinding(NamedTuple):
     - `is_true` is None if the claim lists only some of the rows that it should list.
     - `row_indices` are the indices of the rows that show this, and `column` is the column of the deciding cells.
     - `claimed` is the span of the wrong part of the claim.
-    - `needs_all_rows` is True if only all rows together show this, as for a sum.
+    - `needs_all_rows` is True if only all rows together show this, as for a sum. `average` is the average that the rows are
+      compared with, as the cells are written; empty without one.
     """
 
     is_true: bool | None
@@ -88,6 +89,7 @@ class RowFinding(NamedTuple):
     column: int | None = None
     claimed: Span | None = None
     needs_all_rows: bool = False
+    average: str = ""
 
 
 class RowClaim:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from modules.llm_platform.domain.extractive.comparatives import COMPARATIVE_REACH, ComparedMeasure, read_comparative
 from modules.llm_platform.domain.extractive.compared_columns import (
     Columns,
     filter_columns_by_measure,
@@ -12,18 +13,10 @@ from modules.llm_platform.domain.extractive.compared_columns import (
     list_nearest_columns,
 )
 from modules.llm_platform.domain.extractive.limits import LimitKind, load_phrases
-from modules.llm_platform.domain.extractive.measures import (
-    BEGINNING,
-    OPPOSITE,
-    Direction,
-    Measure,
-    get_measure,
-    list_asked_measures,
-    list_comparisons,
-)
+from modules.llm_platform.domain.extractive.measures import Measure, list_asked_measures, list_comparisons
 from modules.llm_platform.domain.extractive.quantities import MINUTES, find_unit
 from modules.llm_platform.domain.extractive.row_limits import has_unit
-from modules.llm_platform.domain.extractive.superlatives import find_superlative, means_earliest_start
+from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_values import Column
 from modules.llm_platform.domain.extractive.table_words import load_word_list, matches_any_word, split_cell
 from modules.llm_platform.domain.row_claims.claim import Amount, RowClaim, RowFinding, equals
@@ -33,19 +26,10 @@ from modules.llm_platform.domain.text.numbers import load_number_words
 from modules.llm_platform.domain.text.sentences import Span
 
 THAN_REACH: Final = 7  # words from "than" to the name of the other row: `than a day with the mixer`
-COMPARATIVE_REACH: Final = 5  # words from the comparative to "than": `a higher annual fee than`
 THAN: Final = frozenset(("than", "als", "niż", "чем", "dan"))  # after a comparative, and seldom elsewhere
 GAP_REACH: Final = 1  # words between a stated difference and the comparative, such as the unit
 PREPOSITION_REACH: Final = 4  # words from "above" to the name: `640 € über der in der Lindenstraße`
 FACTORS: Final = {"twice": 2.0, "half": 0.5}
-
-
-class ComparedMeasure(NamedTuple):
-    """What a comparative compares: more or less of a measure, of a date, or of a column that the claim names."""
-
-    direction: Direction
-    measure: Measure | None = None
-    is_of_dates: bool = False
 
 
 PREPOSITIONS: Final[dict[LimitKind, ComparedMeasure]] = {
@@ -124,7 +108,7 @@ def _find_comparative(
     claim: RowClaim, positions: Sequence[int], than: str
 ) -> tuple[Sequence[ComparedMeasure], Span] | None:
     for at in reversed(positions):
-        if measures := list(_list_measures(claim, at, than)):
+        if measures := list(read_comparative(claim.folded, at, than, claim.language)):
             after = claim.folded[at + 1 : positions[-1] + 1]
             is_of_part = find_superlative(after) < len(after)  # `a faster first half than`
             return None if is_of_part else (measures, claim.words[at][1:])
@@ -134,25 +118,10 @@ def _find_comparative(
 def list_compared_measures(claim: RowClaim, at: int) -> Iterator[ComparedMeasure]:
     """Yield what the comparative at an index of the words compares, without a "than": `Which is cheaper, A or B?`"""
     yield from dict.fromkeys(
-        measure for than in sorted(load_phrases("than")) for measure in _list_measures(claim, at, than)
+        measure
+        for than in sorted(load_phrases("than"))
+        for measure in read_comparative(claim.folded, at, than, claim.language)
     )
-
-
-def _list_measures(claim: RowClaim, at: int, than: str) -> Iterator[ComparedMeasure]:
-    """Yield what the comparative at an index of folded words compares. A preceding "less" reverses it: `less expensive`."""
-    words = claim.folded
-    phrase = f"{words[at]} {than}"
-    is_less = at > 0 and f"{words[at - 1]} {than}" in load_phrases("below")
-    if means_earliest_start(words, at, claim.language):
-        yield ComparedMeasure("less", get_measure(BEGINNING), is_of_dates=True)
-        return
-    if phrase in load_phrases("before", "after"):
-        yield ComparedMeasure("less" if phrase in load_phrases("before") else "more", is_of_dates=True)
-        return
-    for measure, direction in list_comparisons(words[at]):
-        yield ComparedMeasure(OPPOSITE[direction] if is_less else direction, measure, measure.name == BEGINNING)
-    if phrase in load_phrases("above", "below"):
-        yield ComparedMeasure("less" if phrase in load_phrases("below") else "more")
 
 
 def _read_preposition(word: str) -> list[ComparedMeasure]:

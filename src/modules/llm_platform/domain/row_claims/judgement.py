@@ -8,6 +8,7 @@ There is no finding if it is uncertain what the claim compares, or if the claim 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from modules.llm_platform.domain.row_claims.averages import compare_with_average, compares_with_average
 from modules.llm_platform.domain.row_claims.beyond_cells import is_beyond_cells, says_more_of_rows
 from modules.llm_platform.domain.row_claims.claim import RowClaim, RowFinding, read_row_claims
 from modules.llm_platform.domain.row_claims.comparisons import compare_named_rows, compares_rows
@@ -91,6 +92,8 @@ def _check_interpretations(interpretations: Sequence[RowClaim]) -> RowFinding | 
 def _check_statement(claim: RowClaim) -> RowFinding | None:
     if compares_rows(claim):
         return compare_named_rows(claim)
+    if compares_with_average(claim):
+        return compare_with_average(claim)
     return next((finding for check in CHECKS if (finding := check(claim)) is not None), None)
 
 
@@ -106,4 +109,5 @@ def _compares_or_counts(claim: RowClaim) -> bool:
         or says_more_of_rows(claim)
         or counts_rows(claim)
         or compares_rows(claim)
+        or compares_with_average(claim)
     )

@@ -10,11 +10,13 @@ from typing import Final
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.comparatives import ComparedMeasure, find_comparisons
 from modules.llm_platform.domain.extractive.limits import read_limits
 from modules.llm_platform.domain.extractive.measures import Direction, list_comparisons
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.row_limits import asks_for_limited_rows, read_limit_question
 from modules.llm_platform.domain.extractive.row_questions import asks_for_any_rows, find_rows_in_tables
+from modules.llm_platform.domain.extractive.rows_beyond import asks_for_rows_beyond
 from modules.llm_platform.domain.extractive.superlatives import (
     EXTREMES_BY_DIRECTION,
     list_interpretations,
@@ -27,7 +29,6 @@ from modules.llm_platform.domain.row_claims.all_rows import DECISIONS, decide_al
 from modules.llm_platform.domain.row_claims.beyond_cells import is_beyond_cells
 from modules.llm_platform.domain.row_claims.claim import RowClaim, read_row_claims
 from modules.llm_platform.domain.row_claims.comparisons import (
-    ComparedMeasure,
     choose_compared_column,
     list_compared_measures,
     list_values,
@@ -81,7 +82,7 @@ def _has_unknown_name(question: Question, candidates: Sequence[Candidate]) -> bo
 
 
 def _asks_for_any(question: Question, table: Table) -> bool:
-    """Return whether rows within a limit are a yes: `Is there any plant over 1.5 m?`
+    """Return whether rows within a limit, or beyond a row, are a yes: `Is there any plant over 1.5 m?`
 
     `Is there a red plant over 1.5 m?` is not decided if the table has no colour.
     """
@@ -89,7 +90,8 @@ def _asks_for_any(question: Question, table: Table) -> bool:
     limits = [read_limit_question(limit, question.language) for limit in read_limits(question.text)]
     is_fully_covered = all(table.count_matches(limit.content) == len(limit.content) for limit in limits)
     is_of_any = is_fully_covered and load_word_list("every").isdisjoint(words)
-    return is_of_any and _asks_yes_or_no(question, words) and asks_for_limited_rows(question)
+    asks_for_beyond = asks_for_limited_rows(question) or asks_for_rows_beyond(question)
+    return is_of_any and _asks_yes_or_no(question, words) and asks_for_beyond
 
 
 def asks_to_decide(question: Question) -> bool:
@@ -104,7 +106,8 @@ def asks_to_compare(question: Question) -> bool:
         return False
     words = fold_words(question.text)
     is_of_all = not load_word_list("every").isdisjoint(words)
-    return is_of_all or any(map(list_comparisons, words)) or bool(read_limits(question.text))
+    compares = any(map(list_comparisons, words)) or bool(find_comparisons(words, question.language))
+    return is_of_all or compares or bool(read_limits(question.text))
 
 
 def decide_by_rows(question: Question, tables: Sequence[SourceTable]) -> RowsFound | None:
@@ -146,10 +149,16 @@ def _say_yes_or_no(question: Question, tables: Sequence[SourceTable]) -> RowsFou
 
 def _judge_statement(question: Question, tables: Sequence[SourceTable]) -> RowsFound | None:
     judged = judge_rows(_state(question), tables, question.language, is_question=True)
-    if judged.claim is None or judged.finding is None or judged.finding.is_true is None:
+    claim, finding = judged.claim, judged.finding
+    if claim is None or finding is None or finding.is_true is None:
         return None
-    indices = tuple(dict.fromkeys([*judged.claim.row_indices, *judged.finding.row_indices]))
-    return RowsFound(judged.claim.table, indices, len(indices), decision=DECISIONS[judged.finding.is_true])
+    if finding.average and finding.column is not None:
+        shown = RowsFound(claim.table, tuple(claim.row_indices), len(finding.row_indices), figure=finding.average)
+        column, decision = claim.table.columns[finding.column], DECISIONS[finding.is_true]
+        return replace(shown, column=column, decision=decision, sum_kind="average")
+    others = () if finding.needs_all_rows else finding.row_indices
+    indices = tuple(dict.fromkeys([*claim.row_indices, *others]))
+    return RowsFound(claim.table, indices, len(indices), decision=DECISIONS[finding.is_true])
 
 
 def _state(question: Question) -> str:
@@ -167,6 +176,8 @@ def _choose_row(claim: RowClaim) -> RowsFound | None:
     is_stated = claim.amounts or claim.spelled_amounts or claim.date  # `which was cheaper in 2019` is about other cells
     if len(claim.row_indices) < MIN_NAMED or not claim.is_covered or is_beyond_cells(claim) or is_stated:
         return None
+    if find_comparisons(claim.folded, claim.language):
+        return None  # `Which is cheaper than Birch or Maple?`
     measures = list(_list_measures(claim))
     of_numbers = [one for one in measures if not one.is_of_dates and _choose_column(claim, one) is not None]
     compared = [_compare(claim, by) for by in of_numbers or measures]  # an age comes before a date
