@@ -77,8 +77,10 @@ class MarkerCompleter:
         last = sentences[-1] if sentences else None
         if last is None or last.start >= end or last.end <= self._pending.rfind("\n", 0, end - 1):
             return end
-        if last.end <= end and not may_go_on and (
-            not is_line or last.cited or ends_sentence(last.claim) or not self._checker.is_statement(last)
+        if (
+            last.end <= end
+            and not may_go_on
+            and (not is_line or last.cited or ends_sentence(last.claim) or not self._checker.is_statement(last))
         ):
             return end
         line = self._pending.rfind("\n", 0, last.start) + 1
