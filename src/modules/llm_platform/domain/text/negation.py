@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data
@@ -41,6 +42,7 @@ class NegationWords:
     - `soft` words deny without saying exactly what ("except", "fails").
     - `ambiguous` ones may stand for a negation ("drops support").
     - `evidence` words extend a negation to what follows them ("no evidence that").
+    - `only` words after a negator deny nothing ("not only the nurses").
     - `opposites` maps a word to its pairs of opposites: the number of each pair, and the side of the word (0 or 1).
     """
 
@@ -48,6 +50,7 @@ class NegationWords:
     soft: frozenset[str]
     ambiguous: frozenset[str]
     evidence: frozenset[str]
+    only: frozenset[str]
     opposites: Mapping[str, tuple[tuple[int, int], ...]]
 
 
@@ -59,15 +62,21 @@ def load_negation_words() -> NegationWords:
         for side, listed in enumerate(pair):
             for word in listed.split():
                 opposites[word] = (*opposites.get(word, ()), (number, side))
-    negators, soft, ambiguous, evidence = (
-        frozenset(data[name].split()) for name in ("negators", "soft_negators", "ambiguous", "evidence")
+    negators, soft, ambiguous, evidence, only = (
+        frozenset(data[name].split()) for name in ("negators", "soft_negators", "ambiguous", "evidence", "only")
     )
-    return NegationWords(negators, soft, ambiguous, evidence, opposites)
+    return NegationWords(negators, soft, ambiguous, evidence, only, opposites)
 
 
 def count_negators(words: Sequence[str]) -> int:
     negators = load_negation_words().negators
-    return 0 if negators.isdisjoint(words) else sum(word in negators for word in words)
+    return 0 if negators.isdisjoint(words) else sum(is_negator_at(words, at) for at in range(len(words)))
+
+
+def is_negator_at(words: Sequence[str], at: int) -> bool:
+    """Return whether the word at an index is a negator: not the "not" of "not only"."""
+    known = load_negation_words()
+    return words[at] in known.negators and known.only.isdisjoint(words[at + 1 : at + 2])
 
 
 def is_denied_at(before: Sequence[str], after: Sequence[str]) -> bool:
@@ -89,8 +98,8 @@ def list_denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[
     found: list[str] = []
     if known.negators.isdisjoint(words):
         return found
-    for position, word in enumerate(words):
-        if word not in known.negators:
+    for position in range(len(words)):
+        if not is_negator_at(words, position):
             continue
         denied = next(
             (at for at in range(position + 1, min(len(words), position + 1 + SCOPE_WORDS)) if is_content[at]), None
@@ -167,8 +176,15 @@ def has_unclear_negation(text: str) -> bool:
 
 
 def _split_clauses(text: str) -> list[list[str]]:
-    """Return the folded words of each clause."""
-    return [WORD_WITH_APOSTROPHE.findall(clause) for clause in _CLAUSE_END.split(fold(text).replace("’", "'"))]
+    """Return the folded words of each clause, without the "not" of "not only"."""
+    known = load_negation_words()
+    clauses = [WORD_WITH_APOSTROPHE.findall(clause) for clause in _CLAUSE_END.split(fold(text).replace("’", "'"))]
+    if known.only.isdisjoint(chain.from_iterable(clauses)):
+        return clauses
+    return [
+        [word for at, word in enumerate(words) if word not in known.negators or is_negator_at(words, at)]
+        for words in clauses
+    ]
 
 
 def has_opposite(mine: Sequence[str], theirs: Sequence[str]) -> bool:

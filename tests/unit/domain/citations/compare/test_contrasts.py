@@ -33,6 +33,7 @@ STATIONS = (
 PETS = "The tenants must not smoke. They may keep one cat, but no dog."
 WINTER = "Der Winterdienst der Siedlung wird nicht mehr von den Mietern, sondern von der Firma Kessler übernommen."
 LESSONS = "Adults can book private lessons with our head coach at £32 for half an hour."
+RATES = "Lessons for adults cost £32 for half an hour and £60 an hour."
 PRESENT = "Present: Judith Farrow (chair), Colin Mbeki (treasurer), Wendy Sharpe (secretary), Tariq Aziz."
 TENANCY = "This agreement is between Mrs Ingrid Halloran (the landlord) and Mr Okafor and Ms Tranter (the tenants)."
 
@@ -66,6 +67,9 @@ VISITORS = "| {} | 2019 | 2020 |\n|---|---|---|\n| Oak tower | 512 | 814 |\n| As
         ("en", LEASE, "It covers water damage.", "It covers water damage.", "no"),
         ("en", SALES, "Sales grew by 12 percent in the south.", "12", "4"),
         ("en", LESSONS, "Lessons for adults cost £32 an hour.", "hour", "half"),
+        ("en", RATES, "A lesson for adults costs £32 an hour.", "hour", "half"),
+        ("en", "Python only supports coding.", "Python supports many, not only coding.", "only", "only"),
+        ("en", "Coffee is not free; tea is free.", "Coffee is free.", "Coffee is free.", "not"),
         ("en", PRESENT, "Wendy is the treasurer.", "treasurer", "secretary"),
         ("en", TENANCY, "Mrs Halloran is the tenant.", "tenant", "the landlord"),
         ("en", "It can be passed to a new owner once.", "It can be passed to a new owner twice.", "twice", "once"),
@@ -125,6 +129,9 @@ def test_an_opposite_refutes_the_sentence(language: str, text: str, sentence: st
         ("en", "The snow is no longer cleared by the tenants but by the firm.", "The snow is cleared by the firm."),
         ("en", "The snow is cleared by the firm, not by the tenants.", "The snow is cleared by the firm."),
         ("en", "The keys are no longer with Tom; they are with Anna.", "The keys are with Anna."),
+        ("de", "Nicht nur die Pfleger, sondern auch die Ärzte streiken.", "Die Pfleger und die Ärzte streiken."),
+        ("de", "Der Laden ist dienstags, aber nicht montags geöffnet.", "Der Laden ist dienstags geöffnet."),
+        ("es", "No sólo los médicos, sino también los enfermeros hacen huelga.", "Los médicos hacen huelga."),
         ("es", "La reunión no es el lunes, sino el martes.", "La reunión es el martes."),
         ("de", WINTER, "Der Winterdienst wird in der Siedlung nicht mehr von den Mietern übernommen."),
         ("de", WINTER, "Der Winterdienst der Siedlung wird von der Firma Kessler übernommen."),

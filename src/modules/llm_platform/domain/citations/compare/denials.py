@@ -19,6 +19,7 @@ from modules.llm_platform.domain.text.negation import (
     denies_clause,
     has_opposite,
     has_unclear_negation,
+    is_negator_at,
     list_denied_clauses,
     list_undenied_words,
     list_words_beside_negators,
@@ -41,7 +42,7 @@ def find_denial(compared: Comparison) -> Mismatch | None:
     claim, passage = compared.claim, compared.passage_facts
     for sentence in compared.passage.sentences:
         facts = compared.read_facts(sentence)
-        for find in (_find_other_of_kind, _find_exchanged_denial, _find_correction):
+        for find in (_find_other_of_kind, _find_denied_only, _find_exchanged_denial, _find_correction):
             if (spans := find(claim, facts)) is not None:
                 return Mismatch("negation", spans[0], compared.locate(sentence, spans[1]))
         if _is_denied(claim, facts):
@@ -68,6 +69,29 @@ def _find_other_of_kind(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     return (start, start + len(claim.words[position].written)), found
 
 
+def _find_denied_only(claim: Claim, sentence: TextFacts) -> SpanPair | None:
+    """Return the "only" of both texts if one of them says "not only" of the same word."""
+    mine, theirs = _find_only(claim.facts), _find_only(sentence)
+    if mine is None or theirs is None or _is_denied_only(claim.facts, mine) is _is_denied_only(sentence, theirs):
+        return None
+    denying, at, other = (
+        (claim.facts, mine, sentence) if _is_denied_only(claim.facts, mine) else (sentence, theirs, claim.facts)
+    )
+    following = denying.list_content(at + 1, len(denying.folded))[:1]
+    if not following or not is_form_of_any(following[0], other.folded):
+        return None
+    return find_word(claim.text, mine), find_word(sentence.text, theirs)
+
+
+def _find_only(facts: TextFacts) -> WordNumber | None:
+    only = load_negation_words().only
+    return next((WordNumber(at) for at, word in enumerate(facts.folded) if word in only), None)
+
+
+def _is_denied_only(facts: TextFacts, at: WordNumber) -> bool:
+    return at > 0 and facts.folded[at - 1] in load_negation_words().negators
+
+
 def _find_exchanged_denial(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Return what a claim affirms and its sentence denies, if exchanged: "a dog but no cat" beside "one cat, but no dog".
 
@@ -86,7 +110,7 @@ def _find_exchanged_denial(claim: Claim, sentence: TextFacts) -> SpanPair | None
     )  # "bans scooters but not bicycles"
     if not denies_affirmed or not affirms_denied or is_same_denial or is_unclear:
         return None
-    negator = _find_first(sentence.folded, load_negation_words().negators)
+    negator = _find_negator(sentence.folded)
     start = 0 if negator is None else find_word(sentence.text, negator)[0]
     return _find_form(claim.facts, theirs[0]), (start, max(start, _find_form(sentence, theirs[0])[1]))
 
@@ -98,7 +122,7 @@ def _find_correction(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """
     words, said = sentence.folded, claim.facts.folded
     at = next((at for at, word in enumerate(words) if word in load_words("connectives", "corrections")), 0)
-    negator = next((at for at in range(at - 1, -1, -1) if words[at] in load_negation_words().negators), None)
+    negator = next((at for at in range(at - 1, -1, -1) if is_negator_at(words, at)), None)
     if negator is None or count_negators(said):
         return None
     before, replaced = sentence.list_content(0, negator), sentence.list_content(negator + 1, at)
@@ -176,26 +200,31 @@ def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
     said = [
         key for key, word in zip(claim.keys, claim.words, strict=True) if word.is_content
     ]  # with options such as `-v`
-    denies_other = bool(sentence.list_content(start, end)) and all(is_form_of_any(key, affirmed) for key in said)
-    return not denies_other
+    denied = sentence.list_content(start, end)[-1:]
+    has_denied = not denied or is_form_of_any(denied[0], mine)
+    return has_denied or not all(is_form_of_any(key, affirmed) for key in said)
 
 
-def _find_denied_part(sentence: TextFacts) -> tuple[WordNumber, WordNumber]:
-    """Return the beginning and the end of the clause with the first negator.
+def _find_denied_part(sentence: TextFacts) -> tuple[int, int]:
+    """Return the beginning and the end of what the first negator denies, in words.
 
-    Before "but" and its like, only the last content word is denied: "The meeting is no longer held on Monday but on Tuesday".
+    It is the clause with the negator. Of a contrast, it is a single content word:
+
+    - the last one before "but": "The meeting is no longer held on Monday but on Tuesday"
+    - the first one after "but not": "The shop is open on Tuesdays, but not on Mondays, from eight to six"
     """
-    at = _find_first(sentence.folded, load_negation_words().negators) or WordNumber(0)
+    at = _find_negator(sentence.folded) or WordNumber(0)
     place = find_word(sentence.text, at)[0]
     breaks = list(_CLAUSE_END.finditer(sentence.text.casefold()))
-    after = next((one for one in breaks if one.start() > place), None)
     before = max((one.end() for one in breaks if one.end() <= place), default=0)
-    end = WordNumber(len(sentence.folded)) if after is None else sentence.find_position(Offset(after.end()))
+    after = next((one for one in breaks if one.start() > place), None)
     start = sentence.find_position(Offset(before))
-    if after is not None and _CONTRAST.match(sentence.text.casefold(), after.start()):
-        last = (WordNumber(one) for one in range(end - 1, at, -1) if sentence.content[one])
-        start = next(last, start)
-    return start, end
+    end = len(sentence.folded) if after is None else sentence.find_position(Offset(after.end()))
+    denied = [one for one in range(at + 1, end) if sentence.content[one]]
+    if denied and at and sentence.folded[at - 1] in load_words("connectives", "adversatives"):
+        return start, denied[0] + 1
+    is_before_contrast = after is not None and _CONTRAST.match(sentence.text.casefold(), after.start())
+    return (denied[-1] if denied and is_before_contrast else start), end
 
 
 def _remove_words(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
@@ -204,17 +233,15 @@ def _remove_words(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
 
 def _locate_denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
     """Return where a claim and a sentence deny each other: the negation in one of them, or the opposite words in both."""
-    known = load_negation_words()
-    mine = _find_first(claim.facts.folded, known.negators)
-    theirs = _find_first(sentence.folded, known.negators)
+    mine, theirs = _find_negator(claim.facts.folded), _find_negator(sentence.folded)
     if (mine is None) == (theirs is None):
         mine, theirs = _find_opposites(claim.facts.folded, sentence.folded)
     claimed = (0, len(claim.text)) if mine is None else find_word(claim.text, mine)
     return claimed, (0, len(sentence.text)) if theirs is None else find_word(sentence.text, theirs)
 
 
-def _find_first(words: Sequence[str], wanted: frozenset[str]) -> WordNumber | None:
-    return next((WordNumber(position) for position, word in enumerate(words) if word in wanted), None)
+def _find_negator(words: Sequence[str]) -> WordNumber | None:
+    return next((WordNumber(at) for at in range(len(words)) if is_negator_at(words, at)), None)
 
 
 def _find_opposites(mine: Sequence[str], theirs: Sequence[str]) -> tuple[WordNumber | None, WordNumber | None]:

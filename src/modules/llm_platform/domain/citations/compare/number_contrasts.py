@@ -60,6 +60,8 @@ def _find_period_after(facts: TextFacts, offset: Offset) -> tuple[str, WordNumbe
     first, words = facts.find_position(offset) + 1, facts.folded
     found: list[tuple[str, WordNumber]] = []
     for at, word in enumerate(words[first : first + PERIOD_REACH], first):
+        if word.isdigit():
+            break  # the next amount has its own period
         if word not in periods:
             continue
         half = None if word in per else _find_half_before(facts, WordNumber(at))  # "an" is also a French year
