@@ -32,6 +32,7 @@ def correct(question: str) -> Correction | None:
         ("How long does the warrrnaty last?", None),
         ("How often are the fliters washed?", "How often are the filters washed?"),
         ("Is the filtr washed, and how long is the warranti?", "Is the filter washed, and how long is the warranty?"),
+        ("Who is the warrantee?", None),
         ("How long is the warranty?", None),
         ("How often is the filter washed?", None),
         ("Who pays the rents?", None),
@@ -42,10 +43,16 @@ def test_a_word_that_no_source_has_gets_the_spelling_of_the_sources(question: st
     assert (found.text if found else None) == corrected
 
 
-def test_a_word_that_is_only_written_with_a_capital_may_be_a_name() -> None:
-    assert correct("Where does Marta live?") == Correction("Where does Martha live?", changes_name=True)
-    assert correct("Who calls on Thersday?") == Correction("Who calls on Thursday?", changes_name=False)
-    assert correct("How long is the waranty?") == Correction("How long is the warranty?", changes_name=False)
+def test_a_name_or_another_letter_makes_a_correction_uncertain() -> None:
+    """The typed word may be right, and name somebody or something else."""
+    assert correct("Where does Marta live?") == Correction("Where does Martha live?", is_certain=False)
+    assert correct("Who calls on Thurday?") == Correction("Who calls on Thursday?", is_certain=True)
+    assert correct("How long is the waranty?") == Correction("How long is the warranty?", is_certain=True)
+    assert correct("How often are the fliters washed?") == Correction(
+        "How often are the filters washed?", is_certain=True
+    )
+    assert correct("How long is the warranti?") == Correction("How long is the warranty?", is_certain=False)
+    assert correct("How long is the warrantyy?") == Correction("How long is the warranty?", is_certain=False)
 
 
 @for_each(

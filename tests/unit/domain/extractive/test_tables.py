@@ -92,6 +92,8 @@ HIRE = """| item | day_gbp | week_gbp |
         (RENTAL, "What is the cheapest item?", None),
         (YEARLY, "What is the dearest plant this year?", ["acer"]),
         (YEARLY, "What was the dearest plant in 2024?", ["fern"]),
+        (YEARLY, "What was the dearest plant originally?", None),
+        (YEARLY, "Which plant got the most expensive?", None),
     ],
 )
 def test_the_name_of_a_column_says_what_is_compared(text: str, question: str, rows: list[str] | None) -> None:

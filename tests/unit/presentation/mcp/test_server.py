@@ -463,6 +463,8 @@ def test_an_answer_names_itself_for_the_next_question() -> None:
     response = FakeResearch().response
     named = response.model_copy(update={"metadata": ResearchMetadata(latency_ms=1, request_id="r-7")})
     assert "previous_id=r-7" in research_text(named)
+    read = named.model_copy(update={"metadata": named.metadata.model_copy(update={"correction": "How long is it?"})})
+    assert "Did you mean: How long is it?" in research_text(read)
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -68,7 +68,7 @@ def _describe_run(
     citations = written.checked.citations if written else ()
     uncited = written.checked.uncited if written else ()
     pages = [source.index for source in written.sources if source.text_kind == "page"] if written else []
-    correction = next((answer.correction for answer in answers if answer.correction), synthesis.correction)
+    correction = synthesis.correction or next((answer.correction for answer in answers if answer.correction), None)
     return ResearchMetadata(
         latency_ms=round((asyncio.get_running_loop().time() - run.began) * 1000),
         cache_hit=synthesis.cached,

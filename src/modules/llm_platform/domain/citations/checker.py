@@ -48,7 +48,7 @@ from modules.llm_platform.domain.urls.canonical_url import quote_url
 
 MIN_STATEMENT_WORDS = 4  # shorter sentences need no source
 MAX_TRIED_SOURCES = 5  # sources tried for a sentence without a marker, the ones with most of its words
-CONTRADICTION_RANK = 1.5  # a certain contradiction says more on a statement than support for a part of it
+CONTRADICTION_RANK = 1.5  # the contradiction of a table says more on a statement than support for a part of it
 MIN_KNOWN_SHARE = 0.7  # a source is tried only if it has this share of the words, by weight
 MIN_FOUND_SCORE = 0.75  # a tried source is cited only with at least this score, a probability
 
@@ -231,7 +231,7 @@ class CitationChecker:
     def find_closest(self, sentence: AnswerSentence, among: Collection[int] | None = None) -> Citation | None:
         """Return the citation of the source that fits a statement best, whether or not it supports it.
 
-        A source that certainly contradicts the statement comes before one that only supports a part of it. Return None if no
+        A table that contradicts the statement comes before a source that only supports a part of it. Return None if no
         source has most of its words. With `among`, only these sources are tried.
         """
         numbers = set(self._sources) if among is None else set(among).intersection(self._sources)
@@ -365,10 +365,10 @@ def _decide_verdict(source: Source, judgement: Judgement) -> Verdict:
 
 
 def _rank_support(source: Source, judgement: Judgement) -> float:
-    """Return how much a source says about a statement: its support, or that it certainly contradicts the statement."""
+    """Rank a source: the contradiction of a table comes before partial support of another source."""
     verdict = _decide_verdict(source, judgement)
-    is_certain = verdict == "unsupported" and judgement.is_refuted and not judgement.is_weakly_refuted
-    return CONTRADICTION_RANK if is_certain else POSSIBLE_SUPPORT[verdict]
+    is_computed = verdict == "unsupported" and judgement.is_refuted and judgement.is_computed
+    return CONTRADICTION_RANK if is_computed else POSSIBLE_SUPPORT[verdict]
 
 
 @cache

@@ -1,5 +1,6 @@
 """Choose the column of a table that a question compares, by its name, its unit, or what the question measures."""
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ def list_nearest_columns(
 
     The columns are narrowed in five steps: the whole name is in the question, a part of the name is, a word is that only this
     name has (`day` of `Price per day` and `Price per week`), the name has a word for a `sought` measure, the name or the unit
-    holds such a measure. A step that would leave no column is skipped. Of `Price 2024` and `Price 2025`, the latter is meant.
+    holds such a measure. A step that would leave no column is skipped. *This year* means the latter of `Price 2024` and `2025`.
     """
     left, has_hint = list(columns), False
     split = {column: split_cell(names[column]) for column in columns}
@@ -47,12 +48,20 @@ def list_nearest_columns(
     return _keep_latest_year(left, split, words), has_hint
 
 
+def asks_for_now(words: Sequence[str]) -> bool:
+    """Return whether a question is about the present: `this year`, `now`."""
+    this, year = load_word_list("this"), load_word_list("year")
+    return not load_word_list("now").isdisjoint(words) or any(
+        one in this and two in year for one, two in itertools.pairwise(words)
+    )
+
+
 def _keep_latest_year(columns: Sequence[int], names: Mapping[int, Sequence[str]], words: Sequence[str]) -> list[int]:
-    """Return the column of the latest year if the names differ in the year alone, and the question names no year."""
+    """Return the column of the latest year if the names differ in the year alone, and the question is about this year or now."""
     years = {column: [word for word in names[column] if _YEAR.fullmatch(word)] for column in columns}
     others = {tuple(word for word in names[column] if word not in years[column]) for column in columns}
     is_of_years = len(others) == 1 and all(len(found) == 1 for found in years.values())
-    if len(columns) < 2 or not is_of_years or any(map(_YEAR.fullmatch, words)):
+    if len(columns) < 2 or not is_of_years or not asks_for_now(words):
         return list(columns)
     return [max(columns, key=years.__getitem__)]
 

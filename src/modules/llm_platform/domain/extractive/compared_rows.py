@@ -73,8 +73,8 @@ class RankingQuestion(NamedTuple):
 def read_ranking_question(question: Question) -> RankingQuestion:
     words = fold_words(question.text)
     per = load_word_list("per")  # `per item` names no row
-    left_out = load_word_list("fillers") | load_word_list("choosing") | per
-    this, year = load_word_list("this"), load_word_list("year")  # `this year` names no row either
+    left_out = load_word_list("fillers") | load_word_list("choosing") | load_word_list("now") | per
+    this, year = load_word_list("this"), load_word_list("year")  # `this year` and `now` name no row either
     left_out |= {two for one, two in itertools.pairwise(words) if one in per or (one in this and two in year)}
     content = [word for word in list_content_words(question) if not _is_comparing_word(word) and word not in left_out]
     at = find_superlative(words)

@@ -4,6 +4,7 @@ A word is misspelled if the vocabulary of a model lacks it, no source has it in 
 differs from it in one letter.
 """
 
+import itertools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -13,14 +14,19 @@ from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.stemming import stem
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
+MAX_WORDS: Final = 100_000  # of the sources; later ones are no corrections
 MIN_LETTERS: Final = 5  # shorter words have too many neighbours: "rent" and "tent"
 
 
 class Correction(NamedTuple):
-    """A question in the spelling of the sources. `changes_name` is True if one of the corrected words may be a name."""
+    """A question in the spelling of the sources.
+
+    `is_certain` is True if each misspelled word lacks a letter or exchanges two, and none may be a name. Other corrections may
+    give another word: `lesson` for "lessor".
+    """
 
     text: str
-    changes_name: bool
+    is_certain: bool
 
 
 def list_correctable_words(question: Question) -> list[str]:
@@ -32,19 +38,21 @@ def correct_spelling(question: Question, unknown: Collection[str], sources: Sequ
     """Return the question with words of the sources in place of `unknown` terms; None if the sources have no such words."""
     if not unknown:
         return None
-    known, text, changes_name = _SourceWords(sources), question.text, False
+    known, text, is_certain = _SourceWords(sources), question.text, True
     for found in reversed(list(WORD_WITH_APOSTROPHE.finditer(text))):
         if fold(found[0]) in unknown and (word := known.find_correction(fold(found[0]))) is not None:
             text = text[: found.start()] + word + text[found.end() :]
-            changes_name = changes_name or (word[0].isupper() and fold(word) not in load_date_words())
-    return Correction(text, changes_name) if text != question.text else None
+            may_be_name = word[0].isupper() and fold(word) not in load_date_words()
+            is_certain = is_certain and not may_be_name and _lacks_or_exchanges_letter(fold(found[0]), fold(word))
+    return Correction(text, is_certain) if text != question.text else None
 
 
 class _SourceWords:
     """The words of the sources by their first letter."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        written = {word for source in sources for word in WORD_WITH_APOSTROPHE.findall(f"{source.title} {source.text}")}
+        found = (one[0] for source in sources for one in WORD_WITH_APOSTROPHE.finditer(f"{source.title} {source.text}"))
+        written = set(itertools.islice(found, MAX_WORDS))
         self._written = {fold(word): word for word in sorted(written)}  # in small letters, if it is ever written so
         self._by_start: dict[str, list[str]] = {}
         for word in self._written:
@@ -60,6 +68,10 @@ class _SourceWords:
             return None
         found = sorted((word for word in similar if is_one_edit_apart(typed, word)), key=len)
         return self._written[found[0]] if found and len({stem(word) for word in found}) == 1 else None
+
+
+def _lacks_or_exchanges_letter(typed: str, word: str) -> bool:
+    return len(typed) < len(word) or sorted(typed) == sorted(word)
 
 
 def is_one_edit_apart(first: str, second: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -31,6 +32,7 @@ from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import load_number_words
 from modules.llm_platform.domain.text.sentences import Span
 
+_FIGURE: Final = re.compile(r"\d[\d.]*")
 COUNT_PREFIX: Final = "how many "
 CHOICE_PREFIX: Final = "which "
 LIST_REACH: Final = 3  # words from "are" to the first name of a list: `are those to`
@@ -246,8 +248,9 @@ def _check_amount(claim: RowClaim, index: int, amount: Amount) -> RowFinding | N
         return None
     is_true = equals(value, amount.value)
     is_of_named = claim.table.list_columns_by_own_words(claim.folded) == [found[0]]
-    if not is_true and claim.has_cell(amount, [index]) and not is_of_named:
-        return None  # the number is in another column, which may be meant
+    is_written = f"{amount.value:g}" in _FIGURE.findall(claim.table.rows[index][found[0]].replace(",", ""))
+    if not is_true and (is_written or (claim.has_cell(amount, [index]) and not is_of_named)):
+        return None  # the number is in another column, which may be meant, or in a cell whose unit is read otherwise
     return RowFinding(is_true, [index], found[0], amount.span)
 
 

@@ -25,7 +25,7 @@ from modules.llm_platform.infrastructure.parsing.nodes import (
 )
 
 MIN_MAIN_SHARE = 0.5  # A main content with a smaller share of a file's text was detected wrongly.
-MIN_LINKED_SHARE = 0.15  # A file with a smaller share of its text in links has no menus.
+MIN_LINKED_SHARE = 0.5  # What is left out of a file is menus if this share of it is links.
 MIN_PAGE_CHARS = 200  # A page with less text is read again with its `noscript` and its surroundings.
 MAX_REREAD_HTML_CHARS = 1_000_000  # The trees of both readings are in memory together.
 MIN_PAGE_WORDS = 200  # The second reading counts only with as many words.
@@ -388,13 +388,20 @@ def _mark_structure(html: str) -> str:
 
 
 def _find_text_of_file(tree: Any, page: str) -> str:
-    """Return the main content of a file. A file with few links has no menus, so all of it is the main content.
+    """Return the main content of a file: the part that its author marks, or else what resiliparse selects.
 
-    The selection of resiliparse is made for pages of the web: it also leaves out lists of short items.
+    The selection is made for pages of the web, and leaves out lists of short items. It only counts if what it leaves out
+    consists of links.
     """
-    linked = sum(count_chars(link.text) for link in find_elements(tree.body, "a"))
-    has_menus = linked >= MIN_LINKED_SHARE * count_chars(page)
-    return _find_main_text(tree, page) if has_menus else _find_marked_part(tree, page) or page
+    if marked := _find_marked_part(tree, page):
+        return marked
+    main = render_plain_text(tree, main_content=True)
+    kept = {line.strip() for line in main.split("\n")}
+    left_out = "".join(line for line in page.split("\n") if line.strip() not in kept)
+    chars = count_chars(left_out)
+    links = {text for link in find_elements(tree.body, "a") if (text := link.text.strip()) and text in left_out}
+    is_of_links = sum(map(count_chars, links)) >= MIN_LINKED_SHARE * chars
+    return main if chars and is_of_links and len(main) >= MIN_MAIN_SHARE * len(page) else page
 
 
 def _find_main_text(tree: Any, page: str) -> str:

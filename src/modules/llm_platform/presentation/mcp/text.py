@@ -97,6 +97,7 @@ def research_text(response: ResearchResponse) -> str:
             f"For a question that continues this one: previous_id={response.metadata.request_id}"
             if response.metadata.request_id
             else "",
+            f"Did you mean: {_write_title(response.metadata.correction)}" if response.metadata.correction else "",
             *_list_notes(response.degraded),
         ]
     )

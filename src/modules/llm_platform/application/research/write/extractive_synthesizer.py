@@ -84,7 +84,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         return synthesis if synthesis.answered else await self._answer_corrected(request, question, synthesis)
 
     async def _answer_corrected(self, request: SynthesisRequest, question: Question, refusal: Synthesis) -> Synthesis:
-        """Answer with the spelling of the sources, if that differs. A corrected name is only suggested: it may be another one."""
+        """Answer with the spelling of the sources, if that differs. An uncertain correction is only suggested."""
         if self._encoder is None:
             return refusal
         unknown = await list_misspelled_words(question, self._encoder)
@@ -92,7 +92,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         if correction is None:
             return refusal
         synthesis = refusal
-        if not correction.changes_name:
+        if correction.is_certain:
             synthesis = await self._answer(request, read_question_as_written(correction.text, request.language))
         return (synthesis if synthesis.answered else refusal).model_copy(update={"correction": correction.text})
 

@@ -32,6 +32,9 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 # A sentence with this share of the claim's content words says the same but for a negation.
 SAME_BUT_FOR_NEGATION: Final = 0.9
 _CLAUSE_END: Final = re.compile(r"[,;:.()–—]\s|\b(?:but|sondern|aber|mais|sino|pero|ma)\b")
+_PRONOUN: Final = re.compile(
+    r"(?:it|they|he|she|this|these|es|sie|er|dies|il|elle|ils|elles|cela|él|ella|ellos|esto)\b"
+)
 _CONTRAST: Final = re.compile(r"(?:,\s)?(?:but|sondern|mais|sino|pero|ma)\b|;\s")
 INSTEAD_WORDS: Final = 2  # content words after "sondern" that name what holds instead
 MIN_COPIED_WORDS: Final = 3  # content words of a claim that differs from its source in a word of one kind
@@ -63,6 +66,8 @@ def _find_other_of_kind(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     (position,) = missing
     other = find_other_of_kind(claim.keys[position], sentence.folded)
     if other is None or count_negators(claim.facts.folded) != count_negators(sentence.folded):
+        return None
+    if sentence.folded.count(other) > 1:  # "once in 2019 and once in 2021"
         return None
     start = claim.offsets[position]
     found = find_word(sentence.text, WordNumber(sentence.folded.index(other)))
@@ -123,7 +128,8 @@ def _find_correction(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     words, said = sentence.folded, claim.facts.folded
     at = next((at for at, word in enumerate(words) if word in load_words("connectives", "corrections")), 0)
     negator = next((at for at in range(at - 1, -1, -1) if is_negator_at(words, at)), None)
-    if negator is None or count_negators(said):
+    is_addition = not load_words("connectives", "additions").isdisjoint(words[at + 1 : at + 2])  # "sondern auch"
+    if negator is None or count_negators(said) or is_addition:
         return None
     before, replaced = sentence.list_content(0, negator), sentence.list_content(negator + 1, at)
     instead = sentence.list_content(at + 1, len(words))[:INSTEAD_WORDS]
@@ -208,21 +214,18 @@ def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
 def _find_denied_part(sentence: TextFacts) -> tuple[int, int]:
     """Return the beginning and the end of what the first negator denies, in words.
 
-    It is the clause with the negator. Of a contrast, it is a single content word:
-
-    - the last one before "but": "The meeting is no longer held on Monday but on Tuesday"
-    - the first one after "but not": "The shop is open on Tuesdays, but not on Mondays, from eight to six"
+    It begins with the clause of the negator and goes on over enumerations: "no dogs, cats or birds". Before "but" and its like,
+    it is only the last content word: "The meeting is no longer held on Monday but on Tuesday". A clause that begins with a
+    pronoun is about all that comes before: "It was to be held in May; it does not take place".
     """
     at = _find_negator(sentence.folded) or WordNumber(0)
     place = find_word(sentence.text, at)[0]
     breaks = list(_CLAUSE_END.finditer(sentence.text.casefold()))
     before = max((one.end() for one in breaks if one.end() <= place), default=0)
-    after = next((one for one in breaks if one.start() > place), None)
-    start = sentence.find_position(Offset(before))
+    after = next((one for one in breaks if one.start() > place and not one[0].startswith(",")), None)
+    start = 0 if _PRONOUN.match(sentence.text.casefold(), before) else sentence.find_position(Offset(before))
     end = len(sentence.folded) if after is None else sentence.find_position(Offset(after.end()))
     denied = [one for one in range(at + 1, end) if sentence.content[one]]
-    if denied and at and sentence.folded[at - 1] in load_words("connectives", "adversatives"):
-        return start, denied[0] + 1
     is_before_contrast = after is not None and _CONTRAST.match(sentence.text.casefold(), after.start())
     return (denied[-1] if denied and is_before_contrast else start), end
 

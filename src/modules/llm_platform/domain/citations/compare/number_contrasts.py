@@ -78,7 +78,9 @@ def _find_period_after(facts: TextFacts, offset: Offset) -> tuple[str, WordNumbe
 def _find_half_before(facts: TextFacts, at: WordNumber) -> WordNumber | None:
     """Return the position of "half" before a period: "half an hour", "every half year"."""
     halves = load_words("amounts", "half")
-    return next((WordNumber(before) for before in (at - 1, at - 2) if facts.folded[before] in halves), None)
+    return next(
+        (WordNumber(before) for before in (at - 1, at - 2) if before >= 0 and facts.folded[before] in halves), None
+    )
 
 
 @cache

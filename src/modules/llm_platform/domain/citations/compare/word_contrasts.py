@@ -175,7 +175,8 @@ def _load_times() -> frozenset[str]:
 def compare_roles(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Compare the role of a person with the role in brackets: "Ina Berg (chair), Ole Hansen (treasurer)".
 
-    The claim only gives this person the role of another one: "Ole is the chair".
+    The claim only gives this person the role of another one, as the only one: "Ole is the chair". "Rouen is in France" is no
+    role, and neither is a role or a name that the sentence repeats outside the brackets.
     """
     people = [] if count_negators(claim.facts.folded) else list(_list_people(sentence))
     named = [person for person in people if not set(person.name).isdisjoint(claim.facts.folded)]
@@ -184,11 +185,19 @@ def compare_roles(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     (own,) = named
     ignored = {*own.name, *load_words("connectives", "forms_of_address")}
     said = [word for word in claim.facts.list_content(0, len(claim.facts.folded)) if word not in ignored]
-    if not said or any(is_form_of_any(word, own.role) for word in said):
+    if not said or any(is_form_of_any(word, own.role) for word in said) or not _is_only_role(claim, said[0]):
+        return None
+    if any(sum(is_form_of_any(word, [other]) for other in sentence.folded) != 1 for word in (*said, own.name[0])):
         return None
     if any(len(said) == len(other.role) and all(is_form_of_any(word, other.role) for word in said) for other in people):
         return find_word(claim.text, WordNumber(claim.facts.folded.index(said[0]))), own.span
     return None
+
+
+def _is_only_role(claim: Claim, role: str) -> bool:
+    """Return whether a definite article is before a role: "the chair"."""
+    at = claim.facts.folded.index(role)
+    return at > 0 and claim.facts.folded[at - 1] in load_words("contrasts", "definite")
 
 
 def _list_people(facts: TextFacts) -> Iterator[_Person]:
