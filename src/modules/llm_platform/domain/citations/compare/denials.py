@@ -31,7 +31,7 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 
 # A sentence with this share of the claim's content words says the same but for a negation.
 SAME_BUT_FOR_NEGATION: Final = 0.9
-_CLAUSE_END: Final = re.compile(r"[,;:.()–—]\s|\b(?:but|sondern|aber|mais|sino|pero|ma)\b")
+_CLAUSE_END: Final = re.compile(r"[,;:.()–—]\s|\s\(|\b(?:but|sondern|aber|mais|sino|pero|ma)\b")
 _PRONOUN: Final = re.compile(
     r"(?:it|they|he|she|this|these|es|sie|er|dies|il|elle|ils|elles|cela|él|ella|ellos|esto)\b"
 )
@@ -110,9 +110,8 @@ def _find_exchanged_denial(claim: Claim, sentence: TextFacts) -> SpanPair | None
     affirms_denied = all(is_form_of_any(word, affirmed) and not is_form_of_any(word, mine) for word in theirs)
     beside, beside_there = list_words_beside_negators(claim.text), list_words_beside_negators(sentence.text)
     is_same_denial = any(is_form_of_any(word, beside_there) for word in beside)
-    is_unclear = has_unclear_negation(claim.text) or has_unclear_negation(
-        sentence.text
-    )  # "bans scooters but not bicycles"
+    # "bans scooters but not bicycles"
+    is_unclear = has_unclear_negation(claim.text) or has_unclear_negation(sentence.text)
     if not denies_affirmed or not affirms_denied or is_same_denial or is_unclear:
         return None
     negator = _find_negator(sentence.folded)
@@ -154,7 +153,11 @@ def _find_form(facts: TextFacts, word: str) -> Span:
 def _is_denied(claim: Claim, sentence: TextFacts) -> bool:
     """Return whether only one of the two denies the same predicate, or whether they have opposite words."""
     mine, theirs = claim.denied_words, sentence.denied_words
-    if _has_undenied_opposite(claim, sentence) or _is_negated_copy(claim, sentence):
+    if _has_undenied_opposite(claim, sentence):
+        return True
+    if _denies_something_else(claim, sentence):
+        return False
+    if _is_negated_copy(claim, sentence):
         return True
     if _denies_rest(claim, sentence):
         return True
@@ -188,27 +191,33 @@ def _denies_rest(claim: Claim, sentence: TextFacts) -> bool:
 
 
 def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
-    """Return whether the sentence has nearly all content words of the claim, and one negator more or less.
-
-    "It is not on Monday but on Tuesday" does not deny "It is on Tuesday", which has all its words outside the denied part.
-    """
-    negators, negators_there = count_negators(claim.facts.folded), count_negators(sentence.folded)
-    if negators % 2 == negators_there % 2:
+    """Return whether the sentence has nearly all content words of the claim, and one negator more or less."""
+    if count_negators(claim.facts.folded) % 2 == count_negators(sentence.folded) % 2:
         return False
-    mine = [word for word, content in zip(claim.facts.folded, claim.facts.content, strict=True) if content]
-    mine = [word for word in mine if not count_negators([word])]
+    mine = _list_affirmed_content(claim)
     shared = sum(is_form_of_any(word, sentence.folded) for word in mine)
-    is_copy = bool(mine) and shared >= SAME_BUT_FOR_NEGATION * len(mine)
-    if not is_copy or negators:
-        return is_copy
+    return bool(mine) and shared >= SAME_BUT_FOR_NEGATION * len(mine)
+
+
+def _denies_something_else(claim: Claim, sentence: TextFacts) -> bool:
+    """Return whether the claim has all its words outside what the sentence denies.
+
+    "It is not on Monday but on Tuesday" does not deny "It is on Tuesday".
+    """
+    if count_negators(claim.facts.folded) or count_negators(sentence.folded) != 1:
+        return False
     start, end = _find_denied_part(sentence)
     affirmed = [*sentence.folded[:start], *sentence.folded[end:]]
-    said = [
-        key for key, word in zip(claim.keys, claim.words, strict=True) if word.is_content
-    ]  # with options such as `-v`
-    denied = sentence.list_content(start, end)[-1:]
-    has_denied = not denied or is_form_of_any(denied[0], mine)
-    return has_denied or not all(is_form_of_any(key, affirmed) for key in said)
+    keys = [key for key, word in zip(claim.keys, claim.words, strict=True) if word.is_content]  # `-v` is one of them
+    adverbs = load_words("connectives", "until_now")
+    denied = [word for word in sentence.list_content(start, end) if word not in adverbs][-1:]
+    has_denied = not denied or is_form_of_any(denied[0], _list_affirmed_content(claim))
+    return not has_denied and all(is_form_of_any(key, affirmed) for key in keys)
+
+
+def _list_affirmed_content(claim: Claim) -> list[str]:
+    words = zip(claim.facts.folded, claim.facts.content, strict=True)
+    return [word for word, content in words if content and not count_negators([word])]
 
 
 def _find_denied_part(sentence: TextFacts) -> tuple[int, int]:
@@ -225,7 +234,8 @@ def _find_denied_part(sentence: TextFacts) -> tuple[int, int]:
     after = next((one for one in breaks if one.start() > place and not one[0].startswith(",")), None)
     start = 0 if _PRONOUN.match(sentence.text.casefold(), before) else sentence.find_position(Offset(before))
     end = len(sentence.folded) if after is None else sentence.find_position(Offset(after.end()))
-    denied = [one for one in range(at + 1, end) if sentence.content[one]]
+    adverbs = load_words("connectives", "until_now")  # "not painted yet" denies "painted"
+    denied = [one for one in range(at + 1, end) if sentence.content[one] and sentence.folded[one] not in adverbs]
     is_before_contrast = after is not None and _CONTRAST.match(sentence.text.casefold(), after.start())
     return (denied[-1] if denied and is_before_contrast else start), end
 
