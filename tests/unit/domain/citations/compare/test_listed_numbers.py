@@ -40,6 +40,7 @@ def test_the_number_of_another_item_is_contradicted(
         (BEDS, "A single room costs 72 euros.", "en"),
         (BEDS, "A place in the dormitory is 39 euros.", "en"),
         (EINTRITT, "Rentner zahlen 8 Euro.", "de"),
+        ("A lesson costs £32 for half an hour and £60 an hour.", "A lesson costs £60 an hour.", "en"),
         ("The hall opened in 1987, the bar in 1990.", "Since 1990 the hall has a bar.", "en"),
     ],
 )

@@ -4,11 +4,11 @@
 closed".
 """
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.denied_parts import find_denied_part, find_negator
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, SpanPair, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_words
@@ -25,17 +25,12 @@ from modules.llm_platform.domain.text.negation import (
     list_words_beside_negators,
     load_negation_words,
 )
-from modules.llm_platform.domain.text.positions import Offset, WordNumber
+from modules.llm_platform.domain.text.positions import WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
 # A sentence with this share of the claim's content words says the same but for a negation.
 SAME_BUT_FOR_NEGATION: Final = 0.9
-_CLAUSE_END: Final = re.compile(r"[,;:.()–—]\s|\s\(|\b(?:but|sondern|aber|mais|sino|pero|ma)\b")
-_PRONOUN: Final = re.compile(
-    r"(?:it|they|he|she|this|these|es|sie|er|dies|il|elle|ils|elles|cela|él|ella|ellos|esto)\b"
-)
-_CONTRAST: Final = re.compile(r"(?:,\s)?(?:but|sondern|mais|sino|pero|ma)\b|;\s")
 INSTEAD_WORDS: Final = 2  # content words after "sondern" that name what holds instead
 MIN_COPIED_WORDS: Final = 3  # content words of a claim that differs from its source in a word of one kind
 
@@ -114,7 +109,7 @@ def _find_exchanged_denial(claim: Claim, sentence: TextFacts) -> SpanPair | None
     is_unclear = has_unclear_negation(claim.text) or has_unclear_negation(sentence.text)
     if not denies_affirmed or not affirms_denied or is_same_denial or is_unclear:
         return None
-    negator = _find_negator(sentence.folded)
+    negator = find_negator(sentence.folded)
     start = 0 if negator is None else find_word(sentence.text, negator)[0]
     return _find_form(claim.facts, theirs[0]), (start, max(start, _find_form(sentence, theirs[0])[1]))
 
@@ -206,38 +201,30 @@ def _denies_something_else(claim: Claim, sentence: TextFacts) -> bool:
     """
     if count_negators(claim.facts.folded) or count_negators(sentence.folded) != 1:
         return False
-    start, end = _find_denied_part(sentence)
-    affirmed = [*sentence.folded[:start], *sentence.folded[end:]]
+    part = find_denied_part(sentence, is_german=not claim.capitals_name)
+    if _is_about_other_subject(claim, sentence, part.stop):
+        return True
+    affirmed = [*sentence.folded[: part.start], *sentence.folded[part.stop :]]
     keys = [key for key, word in zip(claim.keys, claim.words, strict=True) if word.is_content]  # `-v` is one of them
     adverbs = load_words("connectives", "until_now")
-    denied = [word for word in sentence.list_content(start, end) if word not in adverbs][-1:]
+    denied = [word for word in sentence.list_content(part.start, part.stop) if word not in adverbs][-1:]
     has_denied = not denied or is_form_of_any(denied[0], _list_affirmed_content(claim))
     return not has_denied and all(is_form_of_any(key, affirmed) for key in keys)
+
+
+def _is_about_other_subject(claim: Claim, sentence: TextFacts, end: int) -> bool:
+    """Return whether a claim is about the subject after a contrast alone: "Heating is not included, but water is"."""
+    at = find_negator(sentence.folded) or WordNumber(0)
+    subject, said = sentence.list_content(0, at), claim.facts.folded
+    ends_in_auxiliary = sentence.folded[-1] in load_words("connectives", "auxiliaries")
+    if not subject or not ends_in_auxiliary or any(is_form_of_any(word, said) for word in subject):
+        return False
+    return any(is_form_of_any(word, said) for word in sentence.list_content(end, len(sentence.folded)))
 
 
 def _list_affirmed_content(claim: Claim) -> list[str]:
     words = zip(claim.facts.folded, claim.facts.content, strict=True)
     return [word for word, content in words if content and not count_negators([word])]
-
-
-def _find_denied_part(sentence: TextFacts) -> tuple[int, int]:
-    """Return the beginning and the end of what the first negator denies, in words.
-
-    It begins with the clause of the negator and goes on over enumerations: "no dogs, cats or birds". Before "but" and its like,
-    it is only the last content word: "The meeting is no longer held on Monday but on Tuesday". A clause that begins with a
-    pronoun is about all that comes before: "It was to be held in May; it does not take place".
-    """
-    at = _find_negator(sentence.folded) or WordNumber(0)
-    place = find_word(sentence.text, at)[0]
-    breaks = list(_CLAUSE_END.finditer(sentence.text.casefold()))
-    before = max((one.end() for one in breaks if one.end() <= place), default=0)
-    after = next((one for one in breaks if one.start() > place and not one[0].startswith(",")), None)
-    start = 0 if _PRONOUN.match(sentence.text.casefold(), before) else sentence.find_position(Offset(before))
-    end = len(sentence.folded) if after is None else sentence.find_position(Offset(after.end()))
-    adverbs = load_words("connectives", "until_now")  # "not painted yet" denies "painted"
-    denied = [one for one in range(at + 1, end) if sentence.content[one] and sentence.folded[one] not in adverbs]
-    is_before_contrast = after is not None and _CONTRAST.match(sentence.text.casefold(), after.start())
-    return (denied[-1] if denied and is_before_contrast else start), end
 
 
 def _remove_words(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
@@ -246,15 +233,11 @@ def _remove_words(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
 
 def _locate_denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
     """Return where a claim and a sentence deny each other: the negation in one of them, or the opposite words in both."""
-    mine, theirs = _find_negator(claim.facts.folded), _find_negator(sentence.folded)
+    mine, theirs = find_negator(claim.facts.folded), find_negator(sentence.folded)
     if (mine is None) == (theirs is None):
         mine, theirs = _find_opposites(claim.facts.folded, sentence.folded)
     claimed = (0, len(claim.text)) if mine is None else find_word(claim.text, mine)
     return claimed, (0, len(sentence.text)) if theirs is None else find_word(sentence.text, theirs)
-
-
-def _find_negator(words: Sequence[str]) -> WordNumber | None:
-    return next((WordNumber(at) for at in range(len(words)) if is_negator_at(words, at)), None)
 
 
 def _find_opposites(mine: Sequence[str], theirs: Sequence[str]) -> tuple[WordNumber | None, WordNumber | None]:

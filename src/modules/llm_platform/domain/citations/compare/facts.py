@@ -18,6 +18,7 @@ from modules.llm_platform.domain.citations.compare.number_mismatches import (
     find_replaced_date,
 )
 from modules.llm_platform.domain.citations.compare.swapped_parts import find_swap, may_swap
+from modules.llm_platform.domain.citations.compare.unasserted import find_denied_report, is_unasserted
 from modules.llm_platform.domain.text.sentences import is_question
 
 CLOSING_QUOTES: Final = ('"', "”", "’", "»", "“", "」", "』")
@@ -32,6 +33,7 @@ def find_mismatch(compared: Comparison) -> Mismatch | None:
         find_number_mismatch(compared)
         or find_date_mismatch(compared)
         or find_name_mismatch(compared)
+        or find_denied_report(compared)
         or find_denial(compared)
         or find_contrast(compared)
         or find_replaced_date(compared)
@@ -42,10 +44,11 @@ def find_mismatch(compared: Comparison) -> Mismatch | None:
 def is_partial_at_best(compared: Comparison) -> bool:
     """Return whether the claim can be partial at best.
 
-    The source lacks one of its numbers, says or may say the same about another subject, or only asks.
+    The source lacks one of its numbers, says or may say the same about another subject, or only asks, proposes or supposes it.
     """
     if (
         _is_only_asked(compared)
+        or is_unasserted(compared)
         or count_missing_numbers(compared)
         or may_swap(compared)
         or begins_with_other_word(compared)

@@ -62,6 +62,8 @@ def compare_items(claim: Claim, sentence: TextFacts) -> SpanPair | None:
         return None
     if sum(bool(values & number.values) for values, _ in sentence.figures) > 1 or _names(claim, own[0], items):
         return None
+    if own[0].words and not _list_own_words(own[0], items):  # "£32 for half an hour and £60 an hour"
+        return None
     named = [
         item for item in items if item is not own[0] and _is_same_kind(item, own[0]) and _names(claim, item, items)
     ]
@@ -75,11 +77,15 @@ def _names(claim: Claim, item: _Item, items: Sequence[_Item]) -> bool:
 
     The first item has the verb for all items (`Adults pay £12`), so one of its words is not enough.
     """
-    others = [word for other in items if other is not item for word in other.words]
-    own = [word for word in item.words if not is_form_of_any(word, others)]
+    own = _list_own_words(item, items)
     name = [word for word in item.name if word in own]
     known = [word for word in own if is_form_of_any(word, claim.facts.folded)]
     return bool(name) and (set(name) <= set(known) or (item is not items[0] and bool(known)))
+
+
+def _list_own_words(item: _Item, items: Sequence[_Item]) -> list[str]:
+    others = [word for other in items if other is not item for word in other.words]
+    return [word for word in item.words if not is_form_of_any(word, others)]
 
 
 def _is_same_kind(one: _Item, other: _Item) -> bool:

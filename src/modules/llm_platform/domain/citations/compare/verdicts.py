@@ -30,6 +30,7 @@ from modules.llm_platform.domain.citations.compare.score import (
     compute_probability,
     load_score_weights,
 )
+from modules.llm_platform.domain.citations.compare.unasserted import is_asserted
 from modules.llm_platform.domain.citations.read.amounts import list_amounts, use_units
 from modules.llm_platform.domain.citations.read.claims import Claim, read_claim
 from modules.llm_platform.domain.citations.read.words import is_unspaced
@@ -236,7 +237,7 @@ def _judge_claim(claim: Claim, source: SourceText, language: str, *, min_score: 
     if not source.text.strip():
         return Judgement("unchecked", 0.0)
     passage = source.find_best_passage(claim)
-    if passage is not None and passage.known_share >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
+    if passage is not None and _is_asserted_copy(claim, source, passage):
         return Judgement("supported", 1.0, passage.span, is_verbatim=True)
     rows = judge_rows(claim.text, source.tables, language)
     if rows.claim is not None and rows.finding is not None:
@@ -249,6 +250,12 @@ def _judge_claim(claim: Claim, source: SourceText, language: str, *, min_score: 
     if judgement.verdict != "supported" and passage.known_share < MIN_SAME_LANGUAGE_SHARE:
         return _leave_foreign_claim_unchecked(claim, source, language, judgement)
     return judgement
+
+
+def _is_asserted_copy(claim: Claim, source: SourceText, passage: Passage) -> bool:
+    """Return whether the source has the claim word for word, and not only as a condition, a proposal or a denied report."""
+    is_copy = passage.known_share >= MIN_VERBATIM_SHARE and is_verbatim(claim, source)
+    return is_copy and is_asserted(Comparison(claim, source, passage))
 
 
 def _judge_by_facts(

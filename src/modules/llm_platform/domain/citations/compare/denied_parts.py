@@ -1,0 +1,64 @@
+"""Find what the first negator of a sentence denies: in "It is not on Monday but on Tuesday", only Monday."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from modules.llm_platform.domain.citations.compare.mismatches import find_word
+from modules.llm_platform.domain.citations.read.claims import TextFacts
+from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.negation import is_negator_at
+from modules.llm_platform.domain.text.positions import Offset, WordNumber
+
+_CLAUSE_END: Final = re.compile(r"[,;:.()–—]\s|\s\(|\b(?:but|sondern|aber|mais|sino|pero|ma)\b")
+_PRONOUN: Final = re.compile(
+    r"(?:it|they|he|she|this|these|es|sie|er|dies|il|elle|ils|elles|cela|él|ella|ellos|esto)\b"
+)
+_CONTRAST: Final = re.compile(r"(?:,\s)?(?:but|sondern|mais|sino|pero|ma)\b|;\s")
+
+
+def find_denied_part(sentence: TextFacts, *, is_german: bool) -> range:
+    """Return the indices in `folded` of the words that the first negator denies.
+
+    - These are the words of its clause. An enumeration belongs to the clause: "no dogs, cats or birds".
+    - Before "but" and its like, it is only the last content word: "The meeting is no longer held on Monday but on Tuesday".
+    - "Without" and its like deny only what follows them.
+    - A clause that begins with a pronoun is about all that comes before: "It was to be held in May; it does not take place".
+    - A German verb at the end belongs to the whole sentence: "dienstags, aber nicht montags geöffnet".
+    """
+    at, text = find_negator(sentence.folded) or WordNumber(0), sentence.text.casefold()
+    place = find_word(sentence.text, at)[0]
+    breaks = list(_CLAUSE_END.finditer(text))
+    clause = max((one.end() for one in breaks if one.end() <= place), default=0)
+    after = next((one for one in breaks if one.start() > place and not one[0].startswith(",")), None)
+    end = len(sentence.folded) if after is None else sentence.find_position(Offset(after.end()))
+    if is_german and _has_shared_verb(sentence, at, end):
+        end -= 1
+    last = _find_last_denied(sentence, at, end)
+    if last is not None and after is not None and _CONTRAST.match(text, after.start()):
+        return range(last, end)
+    if _PRONOUN.match(text, clause):
+        return range(end)
+    return range(at if _is_without(sentence, at) else sentence.find_position(Offset(clause)), end)
+
+
+def _has_shared_verb(sentence: TextFacts, at: WordNumber, end: int) -> bool:
+    """Return whether a German clause ends in a verb that the negator at an index does not deny."""
+    follows_contrast = at > 0 and sentence.folded[at - 1] in load_words("connectives", "adversatives")
+    return (follows_contrast or _is_without(sentence, at)) and sentence.words[end - 1].islower()
+
+
+def _find_last_denied(sentence: TextFacts, at: WordNumber, end: int) -> int | None:
+    """Return the index of the last content word after a negator: "not painted yet" denies "painted"."""
+    adverbs = load_words("connectives", "until_now")
+    denied = (one for one in range(end - 1, at, -1) if sentence.content[one] and sentence.folded[one] not in adverbs)
+    return next(denied, None)
+
+
+def _is_without(sentence: TextFacts, at: WordNumber) -> bool:
+    return sentence.folded[at] in load_words("connectives", "without")
+
+
+def find_negator(words: Sequence[str]) -> WordNumber | None:
+    """Return the index of the first negator."""
+    return next((WordNumber(at) for at in range(len(words)) if is_negator_at(words, at)), None)
