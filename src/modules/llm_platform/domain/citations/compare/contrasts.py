@@ -10,6 +10,9 @@
 | grew by 12 percent in the south | grew by 12 percent in the north and fell by 4 percent in the south | `compare_clauses` |
 | children pay £8 | adults pay £12, children £5 and pensioners £8 | `compare_items` |
 | Ole is the chair | Ina Berg (chair), Ole Hansen (treasurer) | `compare_roles` |
+| the rent is £700 | the rent increased from £700 to £750 | `compare_old_values` |
+| the rent went down | the rent increased from £700 to £750 | `compare_directions` |
+| parking is free | parking costs £5 | `compare_charges` |
 | 工会支持 | 工会反对 | `compare_han_verbs` |
 
 Each comparison takes a claim and one sentence, and requires the same words around the two opposites. It returns the spans of
@@ -19,6 +22,8 @@ the opposites. None means that there are no opposites, or that one text has both
 from collections.abc import Callable
 from typing import Final
 
+from modules.llm_platform.domain.citations.compare.changes import compare_directions, compare_old_values
+from modules.llm_platform.domain.citations.compare.charges import compare_charges
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.listed_numbers import compare_items
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, SpanPair
@@ -45,6 +50,9 @@ COMPARISONS: Final[tuple[Callable[[Claim, TextFacts], SpanPair | None], ...]] = 
     compare_clauses,
     compare_items,
     compare_roles,
+    compare_old_values,
+    compare_directions,
+    compare_charges,
     compare_han_verbs,
 )
 

@@ -6,9 +6,11 @@ Each rule takes a `Comparison` and returns the `Mismatch` that refutes the claim
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.bindings import is_act_of_another
+from modules.llm_platform.domain.citations.compare.changes import says_other_direction
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.contrasts import find_contrast
 from modules.llm_platform.domain.citations.compare.denials import find_denial
+from modules.llm_platform.domain.citations.compare.labelled_values import find_other_label
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
 from modules.llm_platform.domain.citations.compare.name_mismatches import begins_with_other_word, find_name_mismatch
 from modules.llm_platform.domain.citations.compare.number_mismatches import (
@@ -36,6 +38,7 @@ def find_mismatch(compared: Comparison) -> Mismatch | None:
         or find_denied_report(compared)
         or find_denial(compared)
         or find_contrast(compared)
+        or find_other_label(compared)
         or find_replaced_date(compared)
         or find_swap(compared)
     )
@@ -49,6 +52,7 @@ def is_partial_at_best(compared: Comparison) -> bool:
     if (
         _is_only_asked(compared)
         or is_unasserted(compared)
+        or says_other_direction(compared)
         or count_missing_numbers(compared)
         or may_swap(compared)
         or begins_with_other_word(compared)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_figure_and_sign
+from modules.llm_platform.domain.citations.compare.number_contrasts import list_numbers_with_words
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.numbers import NumberValues
@@ -52,9 +53,9 @@ class _Item(NamedTuple):
 def compare_items(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Return the number of the claim and the number of the item that the claim names; None if they agree.
 
-    The claim has exactly one number, in figures, and the item with this number has another name.
+    The claim has exactly one number, and the item with this number has another name.
     """
-    if len(claim.numbers) != 1 or claim.numbers[0].spelled or len(sentence.folded) > MAX_WORDS:
+    if len(claim.numbers) != 1 or len(sentence.folded) > MAX_WORDS:
         return None
     number, items = claim.numbers[0], list(_list_items(sentence))
     own = [item for item in items if item.values & number.values]
@@ -90,7 +91,8 @@ def _list_own_words(item: _Item, items: Sequence[_Item]) -> list[str]:
 
 def _is_same_kind(one: _Item, other: _Item) -> bool:
     """Return whether both numbers have the same unit, or only one number has a unit: `39 euros, 72 for two`."""
-    return bool(one.unit or other.unit) and (one.unit == other.unit or not (one.unit and other.unit))
+    is_same_unit = one.unit == other.unit or is_form_of_any(one.unit, [other.unit])
+    return bool(one.unit or other.unit) and (is_same_unit or not (one.unit and other.unit))
 
 
 def _list_items(sentence: TextFacts) -> Iterator[_Item]:
@@ -98,16 +100,16 @@ def _list_items(sentence: TextFacts) -> Iterator[_Item]:
     joining = load_words("contrasts", "joining")
     starts = {sentence.find_position(Offset(mark.end())) for mark in _MARK.finditer(sentence.text)}
     cuts = sorted(starts | {at for at, word in enumerate(sentence.folded) if word in joining} | {0})
-    numbers = [(sentence.find_position(offset), values, offset) for values, offset in sentence.figures]
+    numbers = [(sentence.find_position(offset), values, offset) for values, offset in list_numbers_with_words(sentence)]
     for first, end in zip(cuts, [*cuts[1:], len(sentence.folded)], strict=True):
         within = [number for number in numbers if first <= number[0] < end]
         if len(within) != 1:
             continue
         at, values, offset = within[0]
         figure = _FIGURE.match(sentence.text, offset)
-        if figure is None or _ORDINAL_END.match(sentence.text, figure.end()):
+        if figure is not None and _ORDINAL_END.match(sentence.text, figure.end()):
             continue
-        last = WordNumber(at + len(_DIGITS.findall(figure[0])) - 1)
+        last = WordNumber(at + len(_DIGITS.findall(figure[0])) - 1) if figure else at
         unit, unit_words = _read_unit(sentence, offset, last)
         before, after = sentence.list_content(first, at), sentence.list_content(last + 1 + unit_words, end)
         if len(before) + len(after) <= MAX_ITEM_WORDS:

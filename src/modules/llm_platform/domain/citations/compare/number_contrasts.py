@@ -44,7 +44,7 @@ def _compare_at_numbers(
         mine = read(claim.facts, number.offset)
         if mine is None:
             continue
-        offsets = [offset for values, offset in _list_numbers(sentence) if values & number.values]
+        offsets = [offset for values, offset in list_numbers_with_words(sentence) if values & number.values]
         theirs = [word for offset in offsets if (word := read(sentence, offset)) is not None]
         if theirs and all(kind != mine[0] for kind, _ in theirs):
             return find_word(claim.text, mine[1]), find_word(sentence.text, theirs[0][1])
@@ -99,7 +99,7 @@ def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumbe
     return None
 
 
-def _list_numbers(facts: TextFacts) -> list[tuple[NumberValues, Offset]]:
+def list_numbers_with_words(facts: TextFacts) -> list[tuple[NumberValues, Offset]]:
     """Return the numbers in figures, then the numbers in words, with their offsets."""
     known = load_number_words()
     spelled = [

@@ -1,0 +1,88 @@
+"""Find a value that a claim takes from another label: "Bob is the chair" beside "Chair: Ann Lee. Treasurer: Bob Ray."
+
+Minutes, contracts, rotas and contact lists have such lines. The words of all of them are near each other, so that a comparison of
+words alone supports any label with any value.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.citations.compare.alignment import SourceText
+from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, find_words
+from modules.llm_platform.domain.text.negation import count_negators
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+
+MAX_ENTRIES: Final = 200  # of one source
+
+_ENTRY: Final = re.compile(
+    r"(?:^|(?<=[.;]\s))[ \t>*+•–-]{0,6}(?P<label>[^\W\d_]{2,24}(?:[ -][^\W\d_]{1,24}){0,3})\**:\**[ \t]+(?P<value>[^\n]{1,200})",
+    re.MULTILINE,
+)
+_NEXT_ENTRY: Final = re.compile(r"[.;](?=\s)")
+
+
+class _Entry(NamedTuple):
+    """A label and its value, both as content words. `span` delimits the value in the source."""
+
+    label: Sequence[str]
+    value: Sequence[str]
+    span: Span
+
+
+def find_other_label(compared: Comparison) -> Mismatch | None:
+    """Return where a claim has one label of the source and the value of another label."""
+    claim, entries = compared.claim, list(itertools.islice(_list_entries(compared.source), MAX_ENTRIES))
+    if len(entries) < 2 or count_negators(claim.facts.folded):
+        return None
+    said = [word.key for word in claim.words if word.is_content]
+    own = _find_named(said, entries)
+    if own is None:
+        return None
+    rest = [word for word in said if not is_form_of_any(word, own.label)]
+    others = [entry for entry in entries if entry is not own and _has_any(rest, entry.value)]
+    if _has_any(rest, own.value) or any(_has_any(rest, entry.label) for entry in others):
+        return None
+    shared = [word for word in rest if any(is_form_of_any(word, entry.value) for entry in others)]
+    if len(rest) > 2 * len(shared) or not shared or _is_said_elsewhere(compared, own, shared):
+        return None
+    written = [word.written for word in claim.words if word.is_content and word.key in shared]
+    return Mismatch("name", find_words(claim.text, written), own.span)
+
+
+def _list_entries(source: SourceText) -> Iterator[_Entry]:
+    at = 0
+    while (found := _ENTRY.search(source.text, at)) is not None:
+        start = found.start("value")
+        cut = _NEXT_ENTRY.search(source.text, start, found.end("value"))
+        span = (start, cut.start() if cut else found.end("value"))
+        at = span[1]
+        label, value = source.read_facts(found.span("label")), source.read_facts(span)
+        yield _Entry(label.list_content(0, len(label.folded)), value.list_content(0, len(value.folded)), span)
+
+
+def _find_named(said: Sequence[str], entries: Sequence[_Entry]) -> _Entry | None:
+    """Return the entry whose label the claim has; None without one, or if two labels are equally long."""
+    named = [entry for entry in entries if entry.label and all(is_form_of_any(word, said) for word in entry.label)]
+    longest = max((len(entry.label) for entry in named), default=0)
+    best = [entry for entry in named if len(entry.label) == longest]
+    return best[0] if len(best) == 1 else None
+
+
+def _has_any(words: Sequence[str], others: Sequence[str]) -> bool:
+    return any(is_form_of_any(word, others) for word in words)
+
+
+def _is_said_elsewhere(compared: Comparison, own: _Entry, value: Sequence[str]) -> bool:
+    """Return whether another sentence of the source has a word of the label and a word of the value."""
+    source = compared.source
+    for sentence in compared.passage.ranked:
+        start, end = source.spans[sentence]
+        words = compared.read_facts(sentence).folded
+        is_entry = start <= own.span[0] < end or _ENTRY.match(source.text, start) is not None
+        if not is_entry and _has_any(own.label, words) and _has_any(value, words):
+            return True
+    return False
