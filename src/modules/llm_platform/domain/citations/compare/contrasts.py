@@ -4,6 +4,7 @@
 |---|---|---|
 | all positions | 74 of the 90 positions | `compare_quantities` |
 | voted for the budget | voted against it | `compare_stances` |
+| everyone voted for it | three votes against | `compare_votes` |
 | until 30 June | after 30 June | `compare_times` |
 | 600 euros a year, £32 an hour | 600 euros once, £32 for half an hour | `compare_periods` |
 | at least three years | at most three years | `compare_bounds` |
@@ -38,12 +39,14 @@ from modules.llm_platform.domain.citations.compare.word_contrasts import (
     compare_roles,
     compare_stances,
     compare_times,
+    compare_votes,
 )
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 
 COMPARISONS: Final[tuple[Callable[[Claim, TextFacts], SpanPair | None], ...]] = (
     compare_quantities,
     compare_stances,
+    compare_votes,
     compare_times,
     compare_periods,
     compare_bounds,

@@ -7,9 +7,11 @@ one side, such as `until` and `before`, form a group. All words are folded.
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_figure_and_sign, find_word
+from modules.llm_platform.domain.citations.compare.number_contrasts import list_numbers_with_words
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
 from modules.llm_platform.domain.text.negation import count_negators
@@ -122,6 +124,29 @@ def _find_stance(facts: TextFacts, verbs: frozenset[str]) -> tuple[int, WordNumb
         if not verbs.isdisjoint(facts.folded[max(0, at - VERB_REACH) : at + VERB_REACH])
     ]
     return stances[0] if len({side for side, _ in stances}) == 1 else None
+
+
+def compare_votes(claim: Claim, sentence: TextFacts) -> SpanPair | None:
+    """Compare "adopted unanimously" and "everyone voted for it" with "three votes against"."""
+    mine = _find_unanimity(claim.facts)
+    if mine is None or _find_unanimity(sentence) is not None or count_negators(claim.facts.folded):
+        return None
+    numbers = [(sentence.find_position(offset), values) for values, offset in list_numbers_with_words(sentence)]
+    for at in _find_positions(sentence.folded, load_words("contrasts", "dissent")):
+        near = [(abs(position - at), values) for position, values in numbers if abs(position - at) <= VERB_REACH]
+        if near and "0" not in min(near, key=itemgetter(0))[1]:
+            return find_word(claim.text, mine), find_word(sentence.text, at)
+    return None
+
+
+def _find_unanimity(facts: TextFacts) -> WordNumber | None:
+    """Return the position of a word such as "unanimously", or of "all" beside a verb of voting."""
+    unanimous = _find_positions(facts.folded, load_words("contrasts", "unanimous"))
+    verbs, whole = load_words("contrasts", "stance_verbs"), load_words("contrasts", "all")
+    everyone = [
+        at for at in _find_positions(facts.folded, whole) if not verbs.isdisjoint(facts.folded[at : at + NOUN_REACH])
+    ]
+    return next(iter(unanimous or everyone), None)
 
 
 # --- times
