@@ -190,3 +190,24 @@ def test_a_value_of_several_columns_is_looked_for_in_the_one_that_is_named(
 @for_each("question", ["Who has Monday late off?", "Who is off?", "Who has Monday and Tuesday off?"])
 def test_a_value_without_one_column_is_not_looked_for(question: str) -> None:
     assert found_in(ROTA, question) is None
+
+
+HELPERS = """| Name | First aid | Key holder |
+|---|---|---|
+| Ann Lee | yes | no |
+| Bob Ray | no | yes |
+| Cem Ak | yes | yes |
+| Dee Fox | no | no |
+"""
+
+
+@for_each(
+    "question, rows",
+    [
+        ("Which people hold a key?", ["Bob Ray", "Cem Ak"]),
+        ("Who holds a key?", ["Bob Ray", "Cem Ak"]),
+        ("Which members are key holders?", ["Bob Ray", "Cem Ak"]),
+    ],
+)
+def test_a_word_for_who_does_something_names_the_column_of_what_is_done(question: str, rows: list[str]) -> None:
+    assert found_in(HELPERS, question) == rows

@@ -106,3 +106,26 @@ def test_a_figure_is_written_as_the_cells_are(cells: list[str], kind: SumKind, f
 )
 def test_cells_that_are_written_differently_have_no_figure(cells: list[str]) -> None:
     assert not compute_figure(cells, "total")
+
+
+TAKINGS = """| Date | Film | Adults | Total | Takings |
+|---|---|---|---|---|
+| 2025-02-01 | Owl | 40 | 68 | £415 |
+| 2025-02-07 | Cellos | 12 | 21 | £129 |
+| 2025-03-02 | Kitchens | 36 | 61 | £371 |
+| 2025-03-09 | Owl | 20 | 30 | £190.50 |
+"""
+
+
+@for_each(
+    ("question", "figure", "rows"),
+    [
+        ("What are the total takings in February 2025?", "£544", 2),
+        ("total takings in March", "£561.50", 2),
+        ("average takings in February", "£272", 2),
+    ],
+)
+def test_the_rows_of_a_month_are_added_beside_a_column_of_totals(question: str, figure: str, rows: int) -> None:
+    found = find(TAKINGS, question)
+    assert found is not None
+    assert (found.figure, len(found.row_indices)) == (figure, rows)

@@ -348,3 +348,25 @@ def test_another_average_supports_nothing(claim: str) -> None:
 
 def test_an_excerpt_of_a_table_has_no_sum() -> None:
     assert check("The annual fees are £600 in total.", is_whole=False).verdict != "supported"
+
+
+ORDERS = """| Order | Customer | Item | Copies | Guarantee |
+|---|---|---|---|---|
+| 1012 | Quill Press | Slipcase | 40 | yes |
+| 1013 | Camera club | Photo album | 6 | no |
+| 1014 | Town archive | Cloth case | 120 | yes |
+"""
+
+
+def test_a_verb_like_the_name_of_a_number_column_names_no_number() -> None:
+    assert check("Quill Press ordered 40 copies.", ORDERS).verdict == "supported"
+    assert check("Quill Press ordered 41 copies.", ORDERS).finding == "contradicts"
+
+
+def test_a_plural_names_its_row_and_a_no_contradicts() -> None:
+    assert check("Photo albums have a guarantee.", ORDERS).finding == "contradicts"
+    assert check("Cloth cases have a guarantee.", ORDERS).verdict == "supported"
+
+
+def test_a_comparison_with_what_is_no_row_is_not_supported() -> None:
+    assert check("A photo album is cheaper than a cloth binding.", ORDERS).verdict != "supported"

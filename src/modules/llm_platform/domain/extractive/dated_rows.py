@@ -37,7 +37,7 @@ MAX_ENTRY_SENTENCES: Final = 6
 WHOLE_YEAR: Final = YEARS - 1  # difference between the numbers of the first and the last day of a year
 
 
-class _DateQuestion(NamedTuple):
+class DateQuestion(NamedTuple):
     """A question about a day or a month: the date, and the other words that name something."""
 
     day: DateRange
@@ -60,7 +60,7 @@ class _DatedRows(NamedTuple):
 
 def asks_for_dated_rows(question: Question) -> bool:
     """Return whether a question states one day or month, without a limit such as "before", a superlative or a "not"."""
-    return _read_date_question(question) is not None
+    return read_date_question(question) is not None
 
 
 def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Sequence[Candidate]) -> RowsFound | None:
@@ -68,7 +68,7 @@ def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Seq
 
     `tables` have all their rows, and `candidates` are the sentences of all sources.
     """
-    asked = _read_date_question(question)
+    asked = read_date_question(question)
     if asked is None:
         return None
     known = _list_known_words(asked.words, candidates)
@@ -86,7 +86,7 @@ def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Seq
 
 def remove_other_days(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the candidates without the rows and diary entries of other days, even if a table or a diary then has none left."""
-    asked = _read_date_question(question)
+    asked = read_date_question(question)
     if asked is None:
         return list(candidates)
     others: set[int] = set()
@@ -103,7 +103,7 @@ def find_dated_entry(question: Question, candidates: Sequence[Candidate]) -> lis
 
     The list is empty if it is uncertain which entry is meant. `candidates` are the sentences of all sources.
     """
-    asked = _read_date_question(question)
+    asked = read_date_question(question)
     if asked is None or asked.day.first != asked.day.last:
         return []
     words = [word for word in asked.words if word not in load_word_list("of_diaries")]
@@ -140,7 +140,7 @@ def _is_of_day(date: str, day: DateRange) -> bool:
 
 def cut_other_days(question: Question, text: str, title: str) -> str:
     """Return a text without the table rows and diary entries that `remove_other_days` removes."""
-    asked = _read_date_question(question)
+    asked = read_date_question(question)
     if asked is None:
         return text
     spans = (one.spans[index] for one in find_tables(text, title) for index in _list_other_days(one.table, asked.day))
@@ -183,7 +183,8 @@ def list_rows_of_day(table: Table, day: DateRange) -> tuple[list[int], Column | 
     return (by_column[found[0]], table.dates[found[0]]) if len(found) == 1 else ([], None)
 
 
-def _read_date_question(question: Question) -> _DateQuestion | None:
+def read_date_question(question: Question) -> DateQuestion | None:
+    """Return the day or month of a question and its other words; None without one, or if the question compares or denies."""
     text = question.text.casefold()
     folded = fold_words(text)
     day = find_question_date(text, month_first=question.language == DEFAULT_LANGUAGE)
@@ -193,7 +194,7 @@ def _read_date_question(question: Question) -> _DateQuestion | None:
         return None
     left_out = load_row_question_words() | load_date_words().keys()
     rest = read_question(f"{text[: day.start]} {text[day.end :]}", question.language)
-    return _DateQuestion(day, [term.word for term in rest.terms if term.word not in left_out])
+    return DateQuestion(day, [term.word for term in rest.terms if term.word not in left_out])
 
 
 def _is_verb(text: str, day: DateRange, written: str) -> bool:
@@ -213,7 +214,7 @@ def _list_known_words(words: Sequence[str], candidates: Sequence[Candidate]) -> 
     return {source: found.intersection(words) for source, found in known.items()}
 
 
-def _find_rows_of_day(table: Table, asked: _DateQuestion) -> _DatedRows | None:
+def _find_rows_of_day(table: Table, asked: DateQuestion) -> _DatedRows | None:
     indices, column = list_rows_of_day(table, asked.day)
     if column is None:
         return None

@@ -153,7 +153,7 @@ def _list_descriptions(question: Question) -> list[_Description]:
     words = fold_words(question.text)
     denying = load_negation_words().negators | load_word_list("denying")
     denials = [at for at, word in enumerate(words) if word in denying or words[at : at + 2] == OUT_OF]
-    left_out = denying | load_word_list("fillers") | load_word_list("choosing") | load_word_list("listing")
+    left_out = denying.union(*map(load_word_list, ("fillers", "choosing", "listing", "people")))
     content = [word for word in list_content_words(question) if word not in left_out]
     is_compared = find_superlative(words) < len(words)
     if not content or len(denials) > 1 or is_compared or not _asks_for_rows_or_describes(question, words):

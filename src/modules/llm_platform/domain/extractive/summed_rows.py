@@ -1,4 +1,4 @@
-"""Add the values of a column: `What is the total revenue of Lyon?`, `How many visitors did we have on average?`
+"""Add the values of a column: `What is the total revenue of Lyon?`, `How many visitors did we have on average in May?`
 
 The answer quotes all rows whose values were added, so that a reader can check it. There is none if a word of the question is
 unknown to the table, because it may name rows that the table lacks.
@@ -14,8 +14,9 @@ from typing import Final
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.compared_columns import list_nearest_columns
+from modules.llm_platform.domain.extractive.dated_rows import list_rows_of_day, read_date_question
 from modules.llm_platform.domain.extractive.measures import is_measuring_word, list_asked_measures
-from modules.llm_platform.domain.extractive.quantities import NUMBER, find_decimal_sign, is_clock
+from modules.llm_platform.domain.extractive.quantities import NUMBER, DateRange, find_decimal_sign, is_clock
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.superlatives import find_superlative
 from modules.llm_platform.domain.extractive.table_words import (
@@ -79,22 +80,38 @@ def find_summed_rows(question: Question, tables: Sequence[Table], candidates: Se
     if kind is None:
         return None
     left_out = {word for name in (kind, *IGNORED_WORD_LISTS) for word in load_word_list(name)}
-    content = [word for word in list_content_words(question) if word not in left_out]
+    dated = read_date_question(question)
+    content = [
+        word for word in (list_content_words(question) if dated is None else dated.words) if word not in left_out
+    ]
     nearest = keep_nearest_tables(tables, content)
-    found = [rows for table in nearest if (rows := _sum_rows(table, kind, content, question, candidates)) is not None]
+    day = None if dated is None else dated.day
+    found = [
+        rows for table in nearest if (rows := _sum_rows(table, kind, content, day, question, candidates)) is not None
+    ]
     return found[0] if len(found) == 1 else None
 
 
 def _sum_rows(
-    table: Table, kind: SumKind, content: Sequence[str], question: Question, candidates: Sequence[Candidate]
+    table: Table,
+    kind: SumKind,
+    content: Sequence[str],
+    day: DateRange | None,
+    question: Question,
+    candidates: Sequence[Candidate],
 ) -> RowsFound | None:
     naming = [word for word in content if not is_measuring_word(word)]
     column = _choose_column(table, fold_words(question.text), kind)
-    is_about_table = table.count_matches(naming) == len(naming) and not _names_sum_column(table, kind)
-    if column is None or not is_about_table or _counts_rows(table, question):
+    is_about_table = table.count_matches(naming) == len(naming)
+    if column is None or not is_about_table or _names_sum_column(table, kind) or _counts_rows(table, question):
         return None
     named = find_rows_by_name(table, content)
-    indices = tuple(index for index in filter_rows(table, content) if not named or index in named)
+    of_day = None if day is None else list_rows_of_day(table, day)[0]
+    indices = tuple(
+        index
+        for index in filter_rows(table, content)
+        if (not named or index in named) and (of_day is None or index in of_day)
+    )
     values = [table.quantities[column].values[index] for index in indices]
     has_row_of_its_own = _has_total_row(table, candidates) or _has_sum_of_others(values)
     if has_row_of_its_own or not 1 < len(indices) <= MAX_COUNTED:
@@ -113,8 +130,22 @@ def compute_average(table: Table, values: Sequence[float | None]) -> float | Non
 
 
 def _names_sum_column(table: Table, kind: SumKind) -> bool:
-    """Return whether a column has totals or averages already."""
-    return any(matches_any_word(word, list(load_word_list(kind))) for name in table.column_words for word in name)
+    """Return whether a column has totals or averages of something already: `Total price`, but not `Total` alone."""
+    return any(
+        _has_sum_word(name, kind)
+        for index, name in enumerate(table.column_words)
+        if not _is_sum_column(table, index, kind)
+    )
+
+
+def _is_sum_column(table: Table, index: int, kind: SumKind) -> bool:
+    """Return whether a column has only the name `Total` or `Average`, so that the others are what is added in each row."""
+    name = table.column_words[index]
+    return len(name) == 1 and _has_sum_word(name, kind)
+
+
+def _has_sum_word(name: Sequence[str], kind: SumKind) -> bool:
+    return any(matches_any_word(word, list(load_word_list(kind))) for word in name)
 
 
 def _counts_rows(table: Table, question: Question) -> bool:
@@ -137,6 +168,7 @@ def _choose_column(table: Table, words: Sequence[str], kind: SumKind) -> int | N
         index: column
         for index, column in table.quantities.items()
         if index
+        and not _is_sum_column(table, index, kind)
         and not (kind == "total" and (column.unit in NO_SUM_UNITS or not never.isdisjoint(table.column_words[index])))
     }
     left, has_hint = list_nearest_columns(table.columns, columns, words, list_asked_measures(words))

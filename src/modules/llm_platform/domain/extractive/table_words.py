@@ -16,6 +16,8 @@ OTHER_MEANINGS: Final = {  # words that ask or add in another language: German "
     "fr": frozenset(("y",)),
 }
 CACHED_CELLS: Final = 8192  # size of each cache of what was read from cells
+MIN_ACT_LETTERS: Final = 3
+AGENT_ENDINGS: Final = ("er", "ers", "r", "rs", "or", "ors", "ist", "ists")
 
 
 @cache
@@ -67,9 +69,18 @@ def matches_any_word(word: str, words: Sequence[str]) -> bool:
 
 
 def matches_word(one: str, other: str) -> bool:
-    """Return whether two folded words are the same or forms of one, with or without their accents."""
+    """Return whether two folded words are the same, forms of one, or an act and its agent; with or without their accents."""
     one, other = strip_accents(one), strip_accents(other)
-    return one == other or (one.isalpha() and other.isalpha() and has_same_stem(one, other))
+    if one == other:
+        return True
+    are_words = one.isalpha() and other.isalpha()
+    return are_words and (has_same_stem(one, other) or _is_agent(one, other) or _is_agent(other, one))
+
+
+def _is_agent(noun: str, act: str) -> bool:
+    """Return whether a noun names who does something: `first aiders` have first aid, and a `Key holder` holds a key."""
+    is_long = len(act) >= MIN_ACT_LETTERS and act not in load_word_list("gradable")  # `older` is no agent
+    return is_long and noun.startswith(act) and noun.removeprefix(act) in AGENT_ENDINGS
 
 
 @lru_cache(maxsize=CACHED_CELLS)

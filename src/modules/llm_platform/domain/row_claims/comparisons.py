@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.comparatives import COMPARATIVE_REACH, ComparedMeasure, read_comparative
@@ -84,6 +84,14 @@ def compares_rows(claim: RowClaim) -> bool:
     if len(claim.row_indices) < 2:
         return False
     return _find_equal_word(claim) is not None or _read_factor(claim) is not None or _read_comparison(claim) is not None
+
+
+def compares_with_unnamed(claim: RowClaim) -> bool:
+    """Return whether a claim compares a named row with something else: "A photo album is cheaper than our bindings"."""
+    than = [at for at, word in enumerate(claim.folded) if word in THAN]
+    return bool(claim.mentions) and any(
+        any(read_comparative(claim.folded, at - 1, claim.folded[at], claim.language)) for at in than if at
+    )
 
 
 def _read_comparison(claim: RowClaim) -> _Comparison | None:
@@ -269,11 +277,21 @@ def _list_times(claim: RowClaim) -> Columns:
     return times if not dates or (named and named.isdisjoint(dates)) else dates
 
 
+def _numbers_rows(claim: RowClaim, columns: Mapping[int, Column]) -> bool:
+    """Return whether the first column has different whole numbers without a unit, and the claim lacks the words of its name."""
+    if 0 not in columns or columns[0].unit or set(claim.table.column_words[0]).issubset(claim.folded):
+        return False
+    values = [value for value in columns[0].values if value is not None]
+    return len(set(values)) == len(claim.table.rows) and all(value % 1 == 0 for value in values)
+
+
 def choose_compared_column(
     claim: RowClaim, measure: Measure | None, *, is_of_dates: bool = False, unit: str = ""
 ) -> tuple[int, Column] | None:
     """Return the column whose values a claim compares or states; None if it is uncertain. `unit` limits the columns to a unit."""
     columns = _list_times(claim) if is_of_dates else claim.quantities
+    if _numbers_rows(claim, columns):  # `Quill Press ordered 40 slipcases` names no number of an `Order`
+        columns = {index: column for index, column in columns.items() if index}
     if unit:
         columns = {index: column for index, column in columns.items() if has_unit(column, unit)}
     if measure is not None and not is_of_dates:

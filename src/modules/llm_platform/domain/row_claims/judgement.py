@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.row_claims.averages import compare_with_average, compares_with_average
 from modules.llm_platform.domain.row_claims.beyond_cells import is_beyond_cells, says_more_of_rows
 from modules.llm_platform.domain.row_claims.claim import RowClaim, RowFinding, read_row_claims
-from modules.llm_platform.domain.row_claims.comparisons import compare_named_rows, compares_rows
+from modules.llm_platform.domain.row_claims.comparisons import compare_named_rows, compares_rows, compares_with_unnamed
 from modules.llm_platform.domain.row_claims.compound_claims import is_one_statement, split_statements
+from modules.llm_platform.domain.row_claims.duties import check_duty
 from modules.llm_platform.domain.row_claims.named_columns import check_named_column, names_empty_cell
 from modules.llm_platform.domain.row_claims.row_sets import (
     check_cell,
@@ -30,6 +31,7 @@ CHECKS: Final[Sequence[Callable[[RowClaim], RowFinding | None]]] = (
     check_extreme,
     check_limit,
     check_named_column,
+    check_duty,
     check_cell,
     check_count,
     check_list,
@@ -109,5 +111,6 @@ def _compares_or_counts(claim: RowClaim) -> bool:
         or says_more_of_rows(claim)
         or counts_rows(claim)
         or compares_rows(claim)
+        or compares_with_unnamed(claim)
         or compares_with_average(claim)
     )

@@ -260,7 +260,10 @@ def _check_flag(claim: RowClaim, index: int) -> RowFinding | None:
         return None
     ((column, cells),) = claim.flags.items()
     is_yes = cells[index]
-    return None if is_yes is None or not claim.table.rows[index][column] else RowFinding(is_yes, [index], column)
+    if is_yes is None or not claim.table.rows[index][column]:
+        return None
+    named = [word[1:] for word in claim.words if matches_any_word(word.word, claim.table.column_words[column])]
+    return RowFinding(is_yes, [index], column, None if is_yes or not named else named[0])
 
 
 def _check_words(claim: RowClaim, index: int) -> RowFinding | None:

@@ -24,6 +24,7 @@ from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 MASK: Final = "\x00"  # replaces each character of a name, so that all offsets stay valid
 MAX_NAME_WORDS: Final = 12
 MIN_NAME_WORDS: Final = 2  # of a longer name that a claim cuts off: `mini digger` is the `Mini digger (1.5 t)`
+PLURAL_ENDING: Final = "s"
 MIN_LETTERS: Final = 3  # of a single word that names a row
 MIN_NAMES_SHARE: Final = 0.5  # of the rows have a name of their own
 
@@ -75,7 +76,13 @@ class _NameIndex:
             _add(self.single, (word,), cell)
 
     def find(self, words: tuple[str, ...], stop_words: Collection[str]) -> _Cell | None:
-        return self.whole.get(words) or (None if words[-1] in stop_words else self.begun.get(words))
+        """Return the cell with these words, of which the last one may be a plural: `photo albums`."""
+        if words[-1] in stop_words:
+            return self.whole.get(words)
+        return self._get(words) or self._get((*words[:-1], words[-1].removesuffix(PLURAL_ENDING)))
+
+    def _get(self, words: tuple[str, ...]) -> _Cell | None:
+        return self.whole.get(words) or self.begun.get(words)
 
 
 def _remove_joined(found: Sequence[RowMention]) -> list[RowMention]:
