@@ -12,6 +12,7 @@ from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
+from modules.llm_platform.domain.text.numbers import load_number_words
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
@@ -43,6 +44,7 @@ class NegationWords:
     - `ambiguous` ones may stand for a negation ("drops support").
     - `evidence` words extend a negation to what follows them ("no evidence that").
     - `only` words after a negator deny nothing ("not only the nurses").
+    - `than` words after a negator and a word of `comparatives` before a number state a limit: "no more than eight".
     - `opposites` maps a word to its pairs of opposites: the number of each pair, and the side of the word (0 or 1).
     """
 
@@ -51,6 +53,8 @@ class NegationWords:
     ambiguous: frozenset[str]
     evidence: frozenset[str]
     only: frozenset[str]
+    comparatives: frozenset[str]
+    than: frozenset[str]
     opposites: Mapping[str, tuple[tuple[int, int], ...]]
 
 
@@ -62,10 +66,9 @@ def load_negation_words() -> NegationWords:
         for side, listed in enumerate(pair):
             for word in listed.split():
                 opposites[word] = (*opposites.get(word, ()), (number, side))
-    negators, soft, ambiguous, evidence, only = (
-        frozenset(data[name].split()) for name in ("negators", "soft_negators", "ambiguous", "evidence", "only")
-    )
-    return NegationWords(negators, soft, ambiguous, evidence, only, opposites)
+    names = "negators", "soft_negators", "ambiguous", "evidence", "only", "comparatives", "than"
+    negators, soft, ambiguous, evidence, only, comparatives, than = (frozenset(data[name].split()) for name in names)
+    return NegationWords(negators, soft, ambiguous, evidence, only, comparatives, than, opposites)
 
 
 def count_negators(words: Sequence[str]) -> int:
@@ -74,9 +77,13 @@ def count_negators(words: Sequence[str]) -> int:
 
 
 def is_negator_at(words: Sequence[str], at: int) -> bool:
-    """Return whether the word at an index is a negator: not the "not" of "not only"."""
+    """Return whether the word at an index is a negator: not the "not" of "not only" and of "not more than eight"."""
     known = load_negation_words()
-    return words[at] in known.negators and known.only.isdisjoint(words[at + 1 : at + 2])
+    if words[at] not in known.negators or not known.only.isdisjoint(words[at + 1 : at + 2]):
+        return False
+    is_compared = not known.comparatives.isdisjoint(words[at + 1 : at + 2])
+    is_limit = is_compared and not known.than.isdisjoint(words[at + 2 : at + 3])
+    return not (is_limit and any(word[0].isdigit() or word in load_number_words() for word in words[at + 3 : at + 4]))
 
 
 def is_denied_at(before: Sequence[str], after: Sequence[str]) -> bool:
@@ -176,10 +183,10 @@ def has_unclear_negation(text: str) -> bool:
 
 
 def _split_clauses(text: str) -> list[list[str]]:
-    """Return the folded words of each clause, without the "not" of "not only"."""
+    """Return the folded words of each clause, without the "not" of "not only" and of "not more than eight"."""
     known = load_negation_words()
     clauses = [WORD_WITH_APOSTROPHE.findall(clause) for clause in _CLAUSE_END.split(fold(text).replace("’", "'"))]
-    if known.only.isdisjoint(chain.from_iterable(clauses)):
+    if (known.only | known.comparatives).isdisjoint(chain.from_iterable(clauses)):
         return clauses
     return [
         [word for at, word in enumerate(words) if word not in known.negators or is_negator_at(words, at)]

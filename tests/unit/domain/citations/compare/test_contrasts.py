@@ -227,3 +227,27 @@ def test_a_bracket_before_a_marker_ends_no_sentence(code: str) -> None:
         f"The gate is red ({code})",
         f"The wall is blue ({code})",
     ]
+
+
+@for_each(
+    ("text", "sentence", "finding"),
+    [
+        (
+            "Cancelling is free until 14 March; after that half the fee is due.",
+            "Half the fee is due after 14 March.",
+            None,
+        ),
+        (
+            "Cancelling is free until 14 March; after that half the fee is due.",
+            "Cancelling is free after 14 March.",
+            "contradicts",
+        ),
+        (
+            "Die Absage ist bis zum 14. März frei, danach zahlt man die Hälfte.",
+            "Nach dem 14. März zahlt man die Hälfte.",
+            None,
+        ),
+    ],
+)
+def test_what_holds_after_that_is_not_contradicted(text: str, sentence: str, finding: str | None) -> None:
+    assert cite(sentence, text, "de" if "danach" in text else "en").finding == finding

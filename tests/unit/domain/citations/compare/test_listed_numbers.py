@@ -47,3 +47,19 @@ def test_the_number_of_another_item_is_contradicted(
 def test_the_number_of_the_same_item_is_not(text: str, sentence: str, language: str) -> None:
     """Nor is a number whose item has another name in the claim."""
     assert cite(sentence, text, language).finding != "contradicts"
+
+
+@for_each(
+    ("text", "sentence", "finding"),
+    [
+        (
+            "Eleven applications came in, and four candidates will be invited.",
+            "Eleven candidates will be invited.",
+            "contradicts",
+        ),
+        ("Eleven applications came in, and four candidates will be invited.", "Four candidates will be invited.", None),
+        ("The repair costs £310 and the collection a further £85, £395 in all.", "The repair costs £395 in all.", None),
+    ],
+)
+def test_a_number_counts_its_own_noun_and_a_total_has_none(text: str, sentence: str, finding: str | None) -> None:
+    assert cite(sentence, text).finding == finding

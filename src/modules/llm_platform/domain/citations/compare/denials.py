@@ -32,6 +32,7 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 # A sentence with this share of the claim's content words says the same but for a negation.
 SAME_BUT_FOR_NEGATION: Final = 0.9
 INSTEAD_WORDS: Final = 2  # content words after "sondern" that name what holds instead
+MAX_DENYING_WORDS: Final = 12  # of a claim whose "not" is about the word that its sentence has
 MIN_COPIED_WORDS: Final = 3  # content words of a claim that differs from its source in a word of one kind
 
 
@@ -232,8 +233,15 @@ def _remove_words(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
 
 
 def _locate_denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
-    """Return where a claim and a sentence deny each other: the negation in one of them, or the opposite words in both."""
+    """Return where a claim and a sentence deny each other: the opposite words in both, or the negation in one of them.
+
+    If only a short claim has a negation, the sentence has the word that the claim denies. A long one may deny something else.
+    """
     mine, theirs = find_negator(claim.facts.folded), find_negator(sentence.folded)
+    if mine is not None and theirs is None and len(claim.words) <= MAX_DENYING_WORDS:
+        denied = [at for at, word in enumerate(sentence.folded) if is_form_of_any(word, claim.denied_words)]
+        if denied:
+            return find_word(claim.text, mine), find_word(sentence.text, WordNumber(denied[0]))
     if (mine is None) == (theirs is None):
         mine, theirs = _find_opposites(claim.facts.folded, sentence.folded)
     claimed = (0, len(claim.text)) if mine is None else find_word(claim.text, mine)

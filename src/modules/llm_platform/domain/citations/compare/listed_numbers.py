@@ -31,7 +31,7 @@ class _Item(NamedTuple):
     """An item of a list, with one number.
 
     `unit` is the sign of the number or the word right after it; it is empty if a function word follows ("72 for a single room").
-    `before` and `after` are the content words around the number and its unit.
+    `before` and `after` are the content words around the number and its unit. `is_total` is True for "£395 in all".
     """
 
     values: NumberValues
@@ -39,6 +39,7 @@ class _Item(NamedTuple):
     unit: str
     before: Sequence[str]
     after: Sequence[str]
+    is_total: bool
 
     @property
     def words(self) -> list[str]:
@@ -65,8 +66,15 @@ def compare_items(claim: Claim, sentence: TextFacts) -> SpanPair | None:
         return None
     if own[0].words and not _list_own_words(own[0], items):  # "£32 for half an hour and £60 an hour"
         return None
+    if own[0].is_total:
+        return None
+    counted = _read_counted(claim)
     named = [
-        item for item in items if item is not own[0] and _is_same_kind(item, own[0]) and _names(claim, item, items)
+        item
+        for item in items
+        if item is not own[0]
+        and (_is_same_kind(item, own[0]) or _is_counted(item, own[0], counted))
+        and _names(claim, item, items)
     ]
     if len(named) != 1 or named[0].values & number.values:
         return None
@@ -95,6 +103,21 @@ def _is_same_kind(one: _Item, other: _Item) -> bool:
     return bool(one.unit or other.unit) and (is_same_unit or not (one.unit and other.unit))
 
 
+def _read_counted(claim: Claim) -> str:
+    """Return the noun after the number of a claim; empty if no content word follows."""
+    offset = claim.numbers[0].offset
+    return _read_unit(claim.facts, offset, claim.facts.find_position(offset))[0]
+
+
+def _is_counted(item: _Item, own: _Item, counted: str) -> bool:
+    """Return whether a claim counts the noun of an item with the number of another noun.
+
+    "Eleven candidates are interviewed" does, if eleven applications were made and four candidates are interviewed.
+    """
+    is_noun = bool(own.unit) and counted.isalpha() and is_form_of_any(counted, [item.unit])
+    return is_noun and not is_form_of_any(counted, [own.unit])
+
+
 def _list_items(sentence: TextFacts) -> Iterator[_Item]:
     """Yield the items that have exactly one number and few words."""
     joining = load_words("contrasts", "joining")
@@ -113,7 +136,8 @@ def _list_items(sentence: TextFacts) -> Iterator[_Item]:
         unit, unit_words = _read_unit(sentence, offset, last)
         before, after = sentence.list_content(first, at), sentence.list_content(last + 1 + unit_words, end)
         if len(before) + len(after) <= MAX_ITEM_WORDS:
-            yield _Item(values, find_figure_and_sign(sentence.text, offset), unit, before, after)
+            is_total = not load_words("contrasts", "total").isdisjoint(sentence.folded[first:end])
+            yield _Item(values, find_figure_and_sign(sentence.text, offset), unit, before, after, is_total)
 
 
 def _read_unit(sentence: TextFacts, offset: Offset, last: WordNumber) -> tuple[str, int]:

@@ -21,6 +21,7 @@ from modules.llm_platform.domain.text.positions import ClaimWordNumber, Sentence
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
+SIMILAR_LETTERS: Final = 2  # the difference in length between similar names
 SHORT_DATE_LETTERS: Final = (3, 4)  # lengths of short names such as `Aug` and `Sept`
 
 
@@ -114,10 +115,11 @@ def count_missing_names(compared: Comparison) -> int:
 def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFacts) -> WordNumber | None:
     """Return the position of a name that the source has instead of the claim's name at `position`; None if there is none.
 
-    Both names are beside the same word. In languages that capitalise all nouns, the first word of a claim is not compared.
+    Both names are beside the same word. In languages that capitalise all nouns, the first word of a claim is only compared with
+    a similar name before the same name: "Inge Brand" and "Imke Brandt".
     """
     if not position and not claim.capitals_name:
-        return None
+        return _find_similar_name(claim, facts)
     keys, folded, articles = claim.keys, facts.folded, load_words("connectives", "articles")
     before, after = keys[max(0, position - 1) : position], keys[position + 1 : position + 2]
     beside = [(at + 1, at + 1) for at, word in enumerate(folded[:-1]) if word in before and word not in articles]
@@ -131,6 +133,26 @@ def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFact
             and facts.words[name][0].isupper()
             and not is_form_of_any(folded[name], keys)
             and not _is_same_date(folded[name], keys[position])
+        ),
+        None,
+    )
+
+
+def _find_similar_name(claim: Claim, facts: TextFacts) -> WordNumber | None:
+    """Return the position of a word that differs from the claim's first word, and is like it, before the same name."""
+    first, second = claim.words[0].written, claim.words[1].written if len(claim.words) > 1 else ""
+    if not (first[:1].isupper() and second[:1].isupper()):
+        return None
+    key, after = claim.keys[:2]
+    return next(
+        (
+            WordNumber(at)
+            for at, (name, later) in enumerate(zip(facts.folded, facts.folded[1:], strict=False))
+            if facts.words[at][0].isupper()
+            and name[0] == key[0]
+            and abs(len(name) - len(key)) <= SIMILAR_LETTERS
+            and is_form_of_any(after, [later])
+            and not (name.startswith(key) or key.startswith(name) or is_form_of_any(name, claim.keys))
         ),
         None,
     )

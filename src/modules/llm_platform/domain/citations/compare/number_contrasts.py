@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_figure_and_sign, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
+from modules.llm_platform.domain.text.negation import load_negation_words
 from modules.llm_platform.domain.text.numbers import NumberValues, find_number_words, load_number_words, read_value
 from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
@@ -90,12 +91,16 @@ def _load_periods() -> dict[str, str]:
 
 
 def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumber] | None:
-    """Return the side and the position of a bound ("at least", "at most") before a number."""
+    """Return the side and the position of a bound ("at least", "no more than") before a number."""
     at = facts.find_position(offset)
     for position in range(max(0, at - BOUND_REACH), at):
         for side, words in enumerate(load_word_groups("contrasts", "bound")):
             if facts.folded[position] in words:
                 return side, WordNumber(position)
+        for side, words in enumerate(load_word_groups("contrasts", "bound_before_than")):
+            if facts.folded[position] in words and facts.folded[position + 1] in load_negation_words().than:
+                is_denied = position > 0 and facts.folded[position - 1] in load_negation_words().negators
+                return 1 - side if is_denied else side, WordNumber(position)
     return None
 
 

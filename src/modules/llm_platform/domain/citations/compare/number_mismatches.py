@@ -24,6 +24,7 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any, is_same_wo
 
 WORD_BEFORE_CHARS: Final = 24  # the word before a number is searched in this many characters
 MAX_COMPUTED: Final = 12  # numbers of a passage
+MIN_COMPUTED: Final = 100  # a smaller number may equal a sum by chance
 MAX_LISTED_COUNT: Final = 4  # "three ways" may count what the passage lists
 
 _UNIT = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?[\s\u00a0-]*(°?[^\W\d_]+|[%€$£°])?")
@@ -112,17 +113,21 @@ def _find_other_unit(compared: Comparison, values: NumberValues, unit: str) -> O
 
 
 def _is_computed(compared: Comparison, number: ClaimNumber) -> bool:
-    """Return whether two numbers of the passage differ by this one, and the claim compares: "24 million more".
+    """Return whether the number follows from two numbers of the passage: "24 million more", "£352 after the refund of £60".
 
-    Without a comparing word, a number that happens to equal a difference counts as a mismatch.
+    A small number that happens to equal a difference is a mismatch, unless the claim compares. A larger one may also be a sum or
+    a product.
     """
-    if _has_in_passage(compared, number.values) or load_words("connectives", "comparing").isdisjoint(
-        compared.claim.keys
-    ):
+    if _has_in_passage(compared, number.values):
         return False
     numbers = sorted(filter(None, map(_parse_number, compared.passage_facts.values)))[:MAX_COMPUTED]
-    differences = {round(larger - smaller, 6) for smaller, larger in combinations(numbers, 2)}
-    return any(_parse_number(value) in differences for value in number.values)
+    pairs = list(combinations(numbers, 2))
+    computed = {round(larger - smaller, 6) for smaller, larger in pairs}
+    stated = {value for value in map(_parse_number, number.values) if value is not None}
+    if load_words("connectives", "comparing").isdisjoint(compared.claim.keys):
+        computed |= {round(one + other, 6) for one, other in pairs} | {round(one * other, 6) for one, other in pairs}
+        stated = {value for value in stated if value >= MIN_COMPUTED and not _YEAR.match(f"{value:g}")}
+    return not stated.isdisjoint(computed)
 
 
 def find_date_mismatch(compared: Comparison) -> Mismatch | None:

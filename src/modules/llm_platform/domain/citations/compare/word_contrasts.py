@@ -160,9 +160,26 @@ def compare_times(claim: Claim, sentence: TextFacts) -> SpanPair | None:
             for other_side, other_at, other_noun in _list_times(sentence)
             if other_noun == noun or is_form_of_any(noun, [other_noun])
         ]
-        if others and all(other_side != side for other_side, _ in others):
+        if others and all(other_side != side for other_side, _ in others) and not _is_about_later(claim, sentence):
             return find_word(claim.text, at), find_word(sentence.text, others[0][1])
     return None
+
+
+def _is_about_later(claim: Claim, sentence: TextFacts) -> bool:
+    """Return whether a claim has a word of what holds "after that" alone: "free until 14 March; after that half is due"."""
+    words, that = sentence.folded, load_words("contrasts", "that")
+    after = load_word_groups("contrasts", "time")[1]
+    at = next(
+        (
+            at
+            for at, word in enumerate(words)
+            if word in load_words("contrasts", "then")
+            or (word in after and not that.isdisjoint(words[at + 1 : at + 2]))
+        ),
+        len(words),
+    )
+    before, later = sentence.list_content(0, at), sentence.list_content(at + 1, len(words))
+    return any(is_form_of_any(word, claim.facts.folded) and not is_form_of_any(word, before) for word in later)
 
 
 def _list_times(facts: TextFacts) -> list[tuple[int, WordNumber, str]]:

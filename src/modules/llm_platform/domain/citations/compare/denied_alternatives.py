@@ -1,0 +1,68 @@
+"""Find a claim that affirms what its source denies beside what it affirms: "every 100 hours, not every month".
+
+`contrasts` calls the comparisons.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_word
+from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
+from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.negation import count_negators, is_negator_at
+from modules.llm_platform.domain.text.positions import Offset, WordNumber
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+
+MAX_ALTERNATIVE_WORDS: Final = 6
+MIN_SHARED: Final = 0.6  # share of the claim's content words that the sentence has
+
+_ALTERNATIVE: Final = re.compile(r"[,;(–—]\s?(?:and |und |et |y )?(?=not |nicht |non |pas |no )", re.IGNORECASE)
+_CLAUSE_END: Final = re.compile(r"[,;:.!?()–—](?:\s|$)|\s(?:as|wie|comme|como)\s", re.IGNORECASE)
+_EXCEPTION: Final = re.compile(
+    r"\b(?:only (?:if|when|with)|unless|except|nur (?:wenn|mit)|außer|es sei denn|seulement (?:si|avec)|sauf|à moins|sólo si"
+    r"|solo si|salvo|excepto)\b",
+    re.IGNORECASE,
+)
+
+
+def compare_alternatives(claim: Claim, sentence: TextFacts) -> SpanPair | None:
+    """Compare "every month" with "every 100 hours, not every month": the claim has all that is denied and not what holds."""
+    said = claim.facts.folded
+    if count_negators(said):
+        return None
+    for found in _ALTERNATIVE.finditer(sentence.text):
+        end = _find_end(sentence, found.end())
+        comma, first = (sentence.find_position(Offset(at)) for at in found.span())
+        stop = sentence.find_position(Offset(end))
+        if not is_negator_at(sentence.folded, first) or stop - first > MAX_ALTERNATIVE_WORDS:
+            continue
+        denied = sentence.list_content(first + 1, stop)
+        holds = [word for word in sentence.list_content(0, comma) if word not in denied][-len(denied) :]
+        if denied and all(is_form_of_any(word, said) for word in denied) and not _has_any(holds, said):
+            return (0, len(claim.text)), (found.end(), end)
+    return None
+
+
+def _find_end(sentence: TextFacts, start: int) -> int:
+    """Return where the clause ends that begins at this offset."""
+    end = _CLAUSE_END.search(sentence.text, start)
+    return end.start() if end else len(sentence.text)
+
+
+def _has_any(words: Sequence[str], said: Sequence[str]) -> bool:
+    return any(is_form_of_any(word, said) for word in words)
+
+
+def compare_exceptions(claim: Claim, sentence: TextFacts) -> SpanPair | None:
+    """Compare "never admitted in the evening" with "may attend in the evening only if accompanied by an adult"."""
+    never = load_words("contrasts", "never")
+    at = next((at for at, word in enumerate(claim.facts.folded) if word in never), None)
+    exception = _EXCEPTION.search(sentence.text)
+    if at is None or exception is None or _EXCEPTION.search(claim.text) or count_negators(sentence.folded):
+        return None
+    content = [word.key for word in claim.words if word.is_content and word.key not in never]
+    shared = [word for word in content if is_form_of_any(word, sentence.folded)]
+    if not shared or len(shared) < MIN_SHARED * len(content):
+        return None
+    return find_word(claim.text, WordNumber(at)), exception.span()
