@@ -611,4 +611,29 @@ CASES = (
         must_not=("4 June",),
         is_whole=True,
     ),
+    Case(
+        "the total of a month",
+        "What were the total takings in May?",
+        (
+            (
+                "Takings",
+                "| Date | Adults | Total | Takings |\n|---|---|---|---|\n| 2 May | 40 | 68 | £415 |\n| 9 May | 12 | 21 | £129 |\n"
+                "| 6 June | 36 | 61 | £371 |\n",
+            ),
+        ),
+        opens="Total “Takings” of 2 rows = £544:",
+        must_not=("371",),
+        is_whole=True,
+    ),
+    Case(
+        "a short section by its heading",
+        "When is the next committee meeting?",
+        (
+            (
+                "Minutes",
+                "# Minutes\n\nThe committee met at Bob's.\n\n## 4. Next meeting\n\nTuesday 15 April, 19:00, at Ann's house.\n",
+            ),
+        ),
+        opens="Next meeting: Tuesday 15 April, 19:00, at Ann's house [1].",
+    ),
 )

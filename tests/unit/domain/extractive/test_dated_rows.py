@@ -205,3 +205,35 @@ def test_a_date_that_may_be_two_days_is_none(question: str, day: int | None, ame
     """In English, 4/3/2026 may be April 3 or March 4."""
     found = [find_question_date(question, month_first=month_first) for month_first in (False, True)]
     assert [one and one.first for one in found] == [day, american]
+
+
+WEEKS = """| Week | From | Supervisor |
+|---|---|---|
+| 27 | 2025-06-30 | Ann Lee |
+| 28 | 2025-07-07 | Tom Hill |
+| 29 | 2025-07-14 | Sue Ford |
+"""
+VISITS = WEEKS.replace("Week", "Visit")
+
+
+@for_each(
+    ("text", "question", "expected"),
+    [
+        (WEEKS, "Who is the supervisor on 10 July?", ["28"]),
+        (WEEKS, "Who is the supervisor on 13 July 2025?", ["28"]),
+        (WEEKS, "Who is the supervisor on 14 July?", ["29"]),
+        (VISITS, "Who is the supervisor on 10 July?", None),  # a day of visits is no week
+    ],
+)
+def test_a_day_belongs_to_the_row_of_its_week(text: str, question: str, expected: list[str] | None) -> None:
+    asked = read_question(question, "en")
+    candidates = match_documents(asked, supervisor=text)
+    assert names(find_dated_rows(asked, list_tables(candidates), candidates)) == expected
+
+
+def test_rows_of_a_month_are_counted_in_the_table_of_what_is_counted() -> None:
+    asked = read_question("How many orders came in in May?", "en")
+    orders = "| No | Date |\n|---|---|\n| 7 | 2 May 2025 |\n| 8 | 9 May 2025 |\n| 9 | 1 June 2025 |\n"
+    candidates = match_documents(asked, orders=orders, members=MEMBERS)
+    found = find_dated_rows(asked, list_tables(candidates), candidates)
+    assert names(found) == ["7", "8"]

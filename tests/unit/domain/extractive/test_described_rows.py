@@ -207,6 +207,7 @@ HELPERS = """| Name | First aid | Key holder |
         ("Which people hold a key?", ["Bob Ray", "Cem Ak"]),
         ("Who holds a key?", ["Bob Ray", "Cem Ak"]),
         ("Which members are key holders?", ["Bob Ray", "Cem Ak"]),
+        ("Which members have first aid training?", ["Ann Lee", "Cem Ak"]),
     ],
 )
 def test_a_word_for_who_does_something_names_the_column_of_what_is_done(question: str, rows: list[str]) -> None:

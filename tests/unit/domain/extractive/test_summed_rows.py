@@ -129,3 +129,34 @@ def test_the_rows_of_a_month_are_added_beside_a_column_of_totals(question: str, 
     found = find(TAKINGS, question)
     assert found is not None
     assert (found.figure, len(found.row_indices)) == (figure, rows)
+
+
+ORDERS = """# Orders
+
+| Order no | Date | Customer | Quantity | Amount (£) |
+|---|---|---|---|---|
+| 1 | 2025-03-03 | Café Lindley | 24 | 216.00 |
+| 2 | 2025-03-10 | Owen Price | 1 | 70.00 |
+| 3 | 2025-04-15 | Café Lindley | 3 | 135.00 |
+"""
+MONTHS = """| Town | May | June |
+|---|---|---|
+| Lyon | 300 | 160 |
+| Nantes | 330 | 180 |
+| Rennes | 110 | 90 |
+"""
+
+
+@for_each(
+    ("text", "question", "figure"),
+    [
+        (ORDERS, "What is the total of the orders in March 2025?", "286.00"),
+        (ORDERS, "How much did Café Lindley order altogether?", "351.00"),
+        (ORDERS, "How much did Café Lindley spend?", "351.00"),
+        (MONTHS, "What was the total in May?", "740"),
+    ],
+)
+def test_rows_without_a_named_column_are_added_by_their_money_or_month(text: str, question: str, figure: str) -> None:
+    found = find(text, question)
+    assert found is not None
+    assert found.figure == figure

@@ -124,5 +124,13 @@ def test_a_capital_letter_before_a_new_paragraph_ends_a_sentence() -> None:
     assert cut("Das ist die Nr. Fertig.", "fr") == ["Das ist die Nr.", "Fertig."]
 
 
+@for_each("language", ["en", "de"])
+def test_a_german_date_needs_no_word_before_it(language: str) -> None:
+    assert cut("Dienstag, 15. Mai, 19 Uhr. Bitte pünktlich.", language) == [
+        "Dienstag, 15. Mai, 19 Uhr.",
+        "Bitte pünktlich.",
+    ]
+
+
 def test_a_number_before_an_english_month_ends_a_sentence() -> None:
     assert cut("See item 5. April is next.") == ["See item 5.", "April is next."]

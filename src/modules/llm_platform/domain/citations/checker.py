@@ -43,12 +43,15 @@ from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.text.page_starts import find_page
 from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
+from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import fold, split_words
 from modules.llm_platform.domain.urls.canonical_url import quote_url
 
 MIN_STATEMENT_WORDS = 4  # shorter sentences need no source
 MAX_TRIED_SOURCES = 5  # sources tried for a sentence without a marker, the ones with most of its words
-CONTRADICTION_RANK = 1.5  # the contradiction of a table says more on a statement than support for a part of it
+CONTRADICTION_RANK = 1.5  # a contradiction says more on a statement than support for a part of it
+MIN_SAME_SHARE = 0.7  # a sentence with this share of the words of a statement is about the same
+MIN_RELATED_SHARE = 0.4  # a sentence with less than this share contradicts nothing
 MIN_KNOWN_SHARE = 0.7  # a source is tried only if it has this share of the words, by weight
 MIN_FOUND_SCORE = 0.75  # a tried source is cited only with at least this score, a probability
 
@@ -231,17 +234,33 @@ class CitationChecker:
     def find_closest(self, sentence: AnswerSentence, among: Collection[int] | None = None) -> Citation | None:
         """Return the citation of the source that fits a statement best, whether or not it supports it.
 
-        A table that contradicts the statement comes before a source that only supports a part of it. Return None if no
-        source has most of its words. With `among`, only these sources are tried.
+        A source that contradicts the statement comes before one that only supports a part of it. Return None if no source
+        has most of its words. With `among`, only these sources are tried.
         """
         numbers = set(self._sources) if among is None else set(among).intersection(self._sources)
         self._prepare(numbers)
         self._check_stop()
         tried = self._list_likely_sources(sentence, numbers)
         judged = {number: self._judge(sentence, number, is_shown=False) for number in tried}
-        ranks = {number: _rank_support(self._sources[number], judged[number]) for number in tried}
+        ranks = {number: self._rank_support(sentence, number, judged[number]) for number in tried}
         best = max(tried, key=lambda number: (ranks[number], judged[number].score), default=None)
         return None if best is None else self._make_citation(sentence, best, is_by_author=False)
+
+    def _rank_support(self, sentence: AnswerSentence, number: int, judgement: Judgement) -> float:
+        """Rank a source: a contradiction by a table, or by a sentence about the same, comes before partial support."""
+        verdict = _decide_verdict(self._sources[number], judgement)
+        is_refuted = verdict == "unsupported" and judgement.is_refuted and not judgement.is_weakly_refuted
+        is_first = is_refuted and self._is_about_same(sentence, number, judgement, MIN_SAME_SHARE)
+        return CONTRADICTION_RANK if is_first else POSSIBLE_SUPPORT[verdict]
+
+    def _is_about_same(self, sentence: AnswerSentence, number: int, judgement: Judgement, min_share: float) -> bool:
+        """Return whether a table decided, or the quote has this share of the statement's content words, without numbers."""
+        if judgement.is_computed:
+            return True
+        quoted = self._prepared[number].read_facts(judgement.quote).folded
+        words = [word.key for word in self._read_claim(sentence.claim).words if word.is_content]
+        words = [word for word in words if not word[0].isdigit()]
+        return sum(is_form_of_any(word, quoted) for word in words) >= min_share * len(words)
 
     def _list_likely_sources(self, sentence: AnswerSentence, numbers: Iterable[int]) -> list[int]:
         """Return the prepared sources that have most words of a statement, best first, at most MAX_TRIED_SOURCES.
@@ -303,6 +322,8 @@ class CitationChecker:
         judgement, source = self._judge(sentence, number), self._sources[number]
         span = self._skip_headings(judgement.quote, number, html.unescape(sentence.claim))
         mismatch, is_flagged = judgement.mismatch, judgement.verdict in ("partial", "unsupported")
+        if mismatch and not is_by_author and not self._is_about_same(sentence, number, judgement, MIN_RELATED_SHARE):
+            mismatch = None  # the best sentence of a source that nobody cited may be about something else
         if mismatch and mismatch.found[0] < span[0]:
             span = judgement.quote  # The difference is in the heading.
         return Citation(
@@ -362,13 +383,6 @@ def _decide_verdict(source: Source, judgement: Judgement) -> Verdict:
     """Return the verdict. An excerpt that neither supports nor contradicts a sentence says nothing about its page."""
     says_nothing = judgement.verdict == "unsupported" and source.text_kind == "snippet" and not judgement.is_refuted
     return "unchecked" if says_nothing else judgement.verdict
-
-
-def _rank_support(source: Source, judgement: Judgement) -> float:
-    """Rank a source: the contradiction of a table comes before partial support of another source."""
-    verdict = _decide_verdict(source, judgement)
-    is_computed = verdict == "unsupported" and judgement.is_refuted and judgement.is_computed
-    return CONTRADICTION_RANK if is_computed else POSSIBLE_SUPPORT[verdict]
 
 
 @cache

@@ -15,6 +15,7 @@ from modules.llm_platform.domain.extractive.compared_columns import (
     holds_measure,
     list_nearest_columns,
 )
+from modules.llm_platform.domain.extractive.dated_rows import asks_for_dated_rows
 from modules.llm_platform.domain.extractive.measures import (
     BEGINNING,
     DATE,
@@ -107,6 +108,8 @@ def find_ranked_rows(question: Question, tables: Sequence[Table], candidates: Se
     if not asks_to_rank_or_count(question):
         return None
     asked = read_ranking_question(question)
+    if not asked.superlatives and asks_for_dated_rows(question):
+        return None  # `How many orders came in May?` counts the rows of a month
     nearest = keep_nearest_tables(tables, asked.content)
     about = [table for table in nearest if _is_table_about(asked, table, candidates)]
     found = [rows for table in about if (rows := _find_compared_rows(table, asked)) is not None]
@@ -118,7 +121,7 @@ def find_ranked_rows(question: Question, tables: Sequence[Table], candidates: Se
 
 
 def _is_table_about(asked: RankingQuestion, table: Table, candidates: Sequence[Candidate]) -> bool:
-    """Return whether the table has at least a third of the question's content words.
+    """Return whether the table has at least a third of the question's content words, or half of them if it asks for the most.
 
     A superlative such as "cheapest" says what is compared. With it, the table must have all `described` words. Only the words
     that name the rows may be missing, as in `Which outing is the cheapest?`
@@ -128,7 +131,7 @@ def _is_table_about(asked: RankingQuestion, table: Table, candidates: Sequence[C
         is_described = table.count_matches(asked.described) == len(asked.described)
         return is_described and may_name_rows(asked.content, table, candidates)
     known = table.count_matches(asked.content)
-    return known > 0 and 3 * known >= len(asked.content)
+    return known > 0 and (2 if asked.superlatives else 3) * known >= len(asked.content)
 
 
 def _find_compared_rows(table: Table, asked: RankingQuestion) -> RowsFound | None:

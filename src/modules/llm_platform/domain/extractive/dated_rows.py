@@ -7,6 +7,7 @@ in other documents are about something else.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -71,6 +72,8 @@ def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Seq
     asked = read_date_question(question)
     if asked is None:
         return None
+    if (counted := _find_counted_rows(question, asked.day, tables)) is not None:
+        return counted
     known = _list_known_words(asked.words, candidates)
     most = max(map(len, known.values()), default=0)
     if most < max(1.0, MIN_KNOWN * len(asked.words)):
@@ -82,6 +85,22 @@ def find_dated_rows(question: Question, tables: Sequence[Table], candidates: Seq
         return None
     table, indices, *_ = best[0]
     return RowsFound(table, tuple(indices), len(table.rows)) if len(indices) <= MAX_COUNTED else None
+
+
+def _find_counted_rows(question: Question, day: DateRange, tables: Sequence[Table]) -> RowsFound | None:
+    """Return the rows of a day or month if a question counts the rows of one table: `How many orders came in in May?`
+
+    The title of the table, or the name of its first column, has the word after "how many".
+    """
+    words, counting = fold_words(question.text), load_word_list("counting")
+    nouns = [two for one, two in itertools.pairwise(words) if one in counting]
+    counted = [
+        table
+        for table in tables
+        if nouns and (table.is_in_title(nouns[0]) or matches_any_word(nouns[0], table.column_words[0]))
+    ]
+    indices = list_rows_of_day(counted[0], day)[0] if len(counted) == 1 else []
+    return RowsFound(counted[0], tuple(indices), len(counted[0].rows)) if 0 < len(indices) <= MAX_COUNTED else None
 
 
 def remove_other_days(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:

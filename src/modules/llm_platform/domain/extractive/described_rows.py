@@ -42,6 +42,7 @@ class _Description(NamedTuple):
     - `words` say what the rows have, or, with `is_denied`, what they lack. `others` are the remaining words.
     - `min_share` is the share of `words` that must be known.
     - `is_guessed` is True if only a prefix denies.
+    - `superlative` is a word that must be in the name of the column: `first` in `First aid`.
     """
 
     words: Sequence[str]
@@ -49,6 +50,7 @@ class _Description(NamedTuple):
     is_denied: bool
     min_share: float = KNOWN_SHARE
     is_guessed: bool = False
+    superlative: str = ""
 
 
 def asks_for_described_rows(question: Question) -> bool:
@@ -71,6 +73,8 @@ def _may_describe(
     described: _Description, names: Sequence[Sequence[str]], rows: Sequence[Sequence[Sequence[str]]]
 ) -> bool:
     is_named = any(matches_any_word(word, name) for name in names[1:] for word in described.words)
+    if described.superlative and not any(described.superlative in name for name in names[1:]):
+        return False
     if described.is_denied:
         return is_named or any(is_cell_named(cell, described.words) for row in rows for cell in row)
     known = [word for name in names for word in name]
@@ -155,9 +159,12 @@ def _list_descriptions(question: Question) -> list[_Description]:
     denials = [at for at, word in enumerate(words) if word in denying or words[at : at + 2] == OUT_OF]
     left_out = denying.union(*map(load_word_list, ("fillers", "choosing", "listing", "people")))
     content = [word for word in list_content_words(question) if word not in left_out]
-    is_compared = find_superlative(words) < len(words)
+    superlative = next(iter(words[find_superlative(words) :]), "")
+    is_compared = superlative and (denials or superlative not in load_word_list("earliest") | load_word_list("latest"))
     if not content or len(denials) > 1 or is_compared or not _asks_for_rows_or_describes(question, words):
         return []
+    if superlative:
+        return [_Description(content, [], is_denied=False, superlative=superlative)]
     if not denials:
         return [*_list_denials_by_prefix(content), _Description(content, [], is_denied=False)]
     after = words[denials[0] :]
@@ -223,10 +230,14 @@ def _is_column_meant(table: Table, column: int, described: _Description) -> bool
     Without a "not", each other word must be known, and none may name a cell: such a question is about this row alone.
     """
     named = [word for word in described.words if matches_any_word(word, table.column_words[column])]
+    if described.superlative and described.superlative not in table.column_words[column]:
+        return False
     if described.is_denied or not named:
         return bool(named) and len(named) >= described.min_share * len(described.words)
     others = [word for word in described.words if word not in named]
-    return _count_known(table, others) == len(others) and not table.find_named_cells(others)
+    is_whole = _is_name_among(table.column_words[column], described.words)
+    max_unknown = MAX_UNKNOWN if is_whole else 0  # `first aid training` for a column `First aid`
+    return _count_known(table, others) >= len(others) - max_unknown and not table.find_named_cells(others)
 
 
 def _count_known(table: Table, words: Sequence[str]) -> int:

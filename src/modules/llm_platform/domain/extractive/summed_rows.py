@@ -10,15 +10,16 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.compared_columns import list_nearest_columns
-from modules.llm_platform.domain.extractive.dated_rows import list_rows_of_day, read_date_question
+from modules.llm_platform.domain.extractive.dated_rows import DateQuestion, list_rows_of_day, read_date_question
 from modules.llm_platform.domain.extractive.measures import is_measuring_word, list_asked_measures
-from modules.llm_platform.domain.extractive.quantities import NUMBER, DateRange, find_decimal_sign, is_clock
+from modules.llm_platform.domain.extractive.quantities import NUMBER, find_decimal_sign, is_clock
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.superlatives import find_superlative
+from modules.llm_platform.domain.extractive.table_values import CURRENCIES
 from modules.llm_platform.domain.extractive.table_words import (
     fold_words,
     list_content_words,
@@ -45,7 +46,9 @@ IGNORED_WORD_LISTS: Final = (
     "choosing",
     "counting",
     "sum_fillers",
+    "spending",
 )  # lists of words that name no row and no column
+MANY: Final = frozenset({"many", "viele", "nombre", "cuántos", "cuántas", "quanti", "quante"})  # asks for no money
 MORE_DECIMALS: Final = 2  # an average may have more decimals than the cells, by this number
 MAX_DIGITS: Final = 20  # of a number; a longer one is not added
 NO_SUM_UNITS: Final = frozenset({PERCENT})
@@ -54,11 +57,15 @@ _SIGNS: Final = re.compile(r"[.,'’ \u00a0\u202f]")
 
 
 def read_sum_kind(question: Question) -> SumKind | None:
-    """Return whether a question asks for a total or an average; None for neither, or for the highest of several."""
+    """Return whether a question asks for a total or an average; None for neither, or for the highest of several.
+
+    `How much did Lyon spend?` asks for the total of its rows.
+    """
     words = fold_words(question.text)
     if find_superlative(words) < len(words) or count_negators(words) or _compares_with_average(words):
         return None
-    return next((kind for kind in SUM_KINDS if not load_word_list(kind, question.language).isdisjoint(words)), None)
+    named = next((kind for kind in SUM_KINDS if not load_word_list(kind, question.language).isdisjoint(words)), None)
+    return named or (None if load_word_list("spending").isdisjoint(words) else "total")
 
 
 def _compares_with_average(words: Sequence[str]) -> bool:
@@ -79,39 +86,46 @@ def find_summed_rows(question: Question, tables: Sequence[Table], candidates: Se
     kind = read_sum_kind(question)
     if kind is None:
         return None
-    left_out = {word for name in (kind, *IGNORED_WORD_LISTS) for word in load_word_list(name)}
-    dated = read_date_question(question)
-    content = [
-        word for word in (list_content_words(question) if dated is None else dated.words) if word not in left_out
-    ]
-    nearest = keep_nearest_tables(tables, content)
-    day = None if dated is None else dated.day
-    found = [
-        rows for table in nearest if (rows := _sum_rows(table, kind, content, day, question, candidates)) is not None
-    ]
+    left_out = frozenset(word for name in (kind, *IGNORED_WORD_LISTS) for word in load_word_list(name))
+    asked = _SumQuestion(question, kind, fold_words(question.text), left_out, read_date_question(question))
+    nearest = keep_nearest_tables(tables, asked.list_content(None))
+    found = [rows for table in nearest if (rows := _sum_rows(table, asked, candidates)) is not None]
     return found[0] if len(found) == 1 else None
 
 
-def _sum_rows(
-    table: Table,
-    kind: SumKind,
-    content: Sequence[str],
-    day: DateRange | None,
-    question: Question,
-    candidates: Sequence[Candidate],
-) -> RowsFound | None:
+class _SumQuestion(NamedTuple):
+    """A question for a total or an average. `left_out` are words that name no row and no column."""
+
+    question: Question
+    kind: SumKind
+    words: Sequence[str]
+    left_out: frozenset[str]
+    dated: DateQuestion | None
+
+    def list_content(self, table: Table | None) -> list[str]:
+        """Return the words that name rows or columns: without the day if the table has dates. Months may be its columns."""
+        is_dated = self.dated is not None and table is not None and bool(table.dates)
+        words = self.dated.words if self.dated is not None and is_dated else list_content_words(self.question)
+        return [word for word in words if word not in self.left_out]
+
+    def list_rows(self, table: Table, content: Sequence[str]) -> tuple[int, ...]:
+        """Return the indices of the rows that the question names, of the day or month that it states."""
+        named = find_rows_by_name(table, content)
+        kept = [index for index in filter_rows(table, content) if not named or index in named]
+        if self.dated is None or not table.dates:
+            return tuple(kept)
+        of_day, _ = list_rows_of_day(table, self.dated.day)
+        return tuple(index for index in kept if index in of_day)
+
+
+def _sum_rows(table: Table, asked: _SumQuestion, candidates: Sequence[Candidate]) -> RowsFound | None:
+    kind, content = asked.kind, asked.list_content(table)
     naming = [word for word in content if not is_measuring_word(word)]
-    column = _choose_column(table, fold_words(question.text), kind)
+    column = _choose_column(table, asked, content)
     is_about_table = table.count_matches(naming) == len(naming)
-    if column is None or not is_about_table or _names_sum_column(table, kind) or _counts_rows(table, question):
+    if column is None or not is_about_table or _names_sum_column(table, kind) or _counts_rows(table, asked.question):
         return None
-    named = find_rows_by_name(table, content)
-    of_day = None if day is None else list_rows_of_day(table, day)[0]
-    indices = tuple(
-        index
-        for index in filter_rows(table, content)
-        if (not named or index in named) and (of_day is None or index in of_day)
-    )
+    indices = asked.list_rows(table, content)
     values = [table.quantities[column].values[index] for index in indices]
     has_row_of_its_own = _has_total_row(table, candidates) or _has_sum_of_others(values)
     if has_row_of_its_own or not 1 < len(indices) <= MAX_COUNTED:
@@ -161,8 +175,12 @@ def _has_sum_of_others(values: Sequence[float | None]) -> bool:
     return len(known) > MIN_ROWS and math.isclose(2 * max(known), sum(known))
 
 
-def _choose_column(table: Table, words: Sequence[str], kind: SumKind) -> int | None:
-    """Return the only column of numbers that the question points to. Shares, ranks and the like cannot be added."""
+def _choose_column(table: Table, asked: _SumQuestion, content: Sequence[str]) -> int | None:
+    """Return the only column of numbers that the question points to. Shares, ranks and the like cannot be added.
+
+    A question that names rows and no column means the only column of money: `the total of the orders in March`.
+    """
+    words, kind = asked.words, asked.kind
     never = load_word_list("never_added")
     columns = {
         index: column
@@ -172,7 +190,17 @@ def _choose_column(table: Table, words: Sequence[str], kind: SumKind) -> int | N
         and not (kind == "total" and (column.unit in NO_SUM_UNITS or not never.isdisjoint(table.column_words[index])))
     }
     left, has_hint = list_nearest_columns(table.columns, columns, words, list_asked_measures(words))
+    names_rows = bool(content) and {0}.issuperset(table.list_columns_by_own_words(content))
+    if not has_hint and kind == "total" and names_rows and MANY.isdisjoint(words):
+        left = [index for index in columns if _is_of_money(table, index)]
+        has_hint = True
     return left[0] if len(left) == 1 and has_hint else None
+
+
+def _is_of_money(table: Table, index: int) -> bool:
+    """Return whether a column has amounts of money, by its unit or its name."""
+    is_named = not load_word_list("amounts_of_money").isdisjoint(table.column_words[index])
+    return is_named or table.quantities[index].unit in CURRENCIES
 
 
 def _has_total_row(table: Table, candidates: Sequence[Candidate]) -> bool:

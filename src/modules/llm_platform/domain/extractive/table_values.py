@@ -7,6 +7,7 @@ point. If the cells have several units, or contradict each other, the column is 
 import itertools
 import re
 from collections.abc import Sequence
+from datetime import date, timedelta
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.quantities import (
@@ -28,6 +29,8 @@ from modules.llm_platform.domain.text.stemming import stem
 
 MAX_CHARS: Final = 80  # of a cell with a value; a longer cell is text
 MAX_OTHERS: Final = 1  # cells with other text in a column of values
+WEEK_DAYS: Final = 7
+ANY_YEAR: Final = 2001  # of dates without a year
 MIN_VALUES: Final = 3  # a column with fewer values is not compared
 
 CURRENCIES: Final = frozenset({"eur", "usd", "gbp"})
@@ -80,6 +83,31 @@ def read_dates(cells: Sequence[str]) -> Column | None:
     if len(have_years) != 1 or not _is_column(cells, days):
         return None
     return Column([day and day.first for day in days], ends=[day and day.last for day in days])
+
+
+def extend_to_weeks(dates: Column) -> Column:
+    """Return a column of the first days of weeks with the last days of these weeks; unchanged if the days are no weeks apart."""
+    days = [value for value, end in zip(dates.values, dates.ends, strict=True) if value is not None and value == end]
+    if len(days) < MIN_VALUES or len(days) < len([value for value in dates.values if value is not None]):
+        return dates
+    try:
+        firsts = [_read_day(day) for day in days]
+    except ValueError:
+        return dates
+    gaps = [(two - one).days for one, two in itertools.pairwise(firsts)]
+    if any(gap <= 0 or gap % WEEK_DAYS for gap in gaps) or WEEK_DAYS not in gaps:
+        return dates
+    ends = (_write_day(first + timedelta(days=WEEK_DAYS - 1), has_year=days[0] >= YEARS) for first in firsts)
+    return dates._replace(ends=[None if value is None else next(ends) for value in dates.values])
+
+
+def _read_day(number: float) -> date:
+    year, rest = divmod(int(number), YEARS)
+    return date(year or ANY_YEAR, rest // 100, rest % 100)
+
+
+def _write_day(day: date, *, has_year: bool) -> float:
+    return float((day.year if has_year else 0) * YEARS + day.month * 100 + day.day)
 
 
 def _read_in_order(cells: Sequence[str], *, month_first: bool) -> list[DateRange | None]:

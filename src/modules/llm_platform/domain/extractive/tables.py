@@ -10,7 +10,7 @@ from typing import Final, Literal
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.quantities import AGE_UNIT
 from modules.llm_platform.domain.extractive.superlatives import Extreme
-from modules.llm_platform.domain.extractive.table_values import Column, read_dates, read_quantities
+from modules.llm_platform.domain.extractive.table_values import Column, extend_to_weeks, read_dates, read_quantities
 from modules.llm_platform.domain.extractive.table_words import (
     is_cell_named,
     load_word_list,
@@ -54,9 +54,11 @@ class Table:
 
     @cached_property
     def dates(self) -> Mapping[int, Column]:
-        """The columns of dates, by their index."""
+        """The columns of dates, by their index. In a table with a column for weeks, each row has the days of its week."""
         found = {index: read_dates(self.list_cells(index)) for index in range(len(self.columns))}
-        return {index: column for index, column in found.items() if column is not None}
+        known = {index: column for index, column in found.items() if column is not None}
+        is_weekly = any(not load_word_list("weeks").isdisjoint(name) for name in self.column_words)
+        return {index: extend_to_weeks(column) for index, column in known.items()} if is_weekly else known
 
     @cached_property
     def quantities(self) -> Mapping[int, Column]:

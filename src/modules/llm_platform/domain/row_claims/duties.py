@@ -8,53 +8,68 @@ from __future__ import annotations
 
 from typing import Final
 
+from modules.llm_platform.domain.extractive.dated_rows import list_rows_of_day
 from modules.llm_platform.domain.extractive.limits import read_limits
-from modules.llm_platform.domain.extractive.quantities import YEARS
 from modules.llm_platform.domain.extractive.table_words import load_word_list, split_cell
 from modules.llm_platform.domain.extractive.tables import Row
 from modules.llm_platform.domain.row_claims.claim import MAX_UNCOVERED, RowClaim, RowFinding
 from modules.llm_platform.domain.row_claims.source_tables import list_placed_words
 from modules.llm_platform.domain.text.negation import count_negators
 
-MIN_ROWS: Final = 3  # of a rota
+MIN_ROWS: Final = 3  # rows that a rota has at least
 
 
 def check_duty(claim: RowClaim) -> RowFinding | None:
-    """Return whether the cell of the claimed row and column has the name; None if a row, a name or a column is uncertain."""
-    index = _find_row(claim)
-    if index is None or claim.amounts or count_negators(claim.folded) or read_limits(claim.masked_text):
+    """Return whether the cells of the claimed rows and column have the name; None if a row, a name or a column is uncertain."""
+    if claim.amounts or count_negators(claim.folded) or read_limits(claim.masked_text):
         return None
     words = list_placed_words(claim.full_text)
     folded = [word.word for word in words]
     columns = _list_columns_of_names(claim)
-    stated = {cell for column in columns for cell in _list_stated(claim, column, folded)}
-    stated = {cell for cell in stated if not any(set(cell) < set(other) for other in stated)}
+    stated = _keep_longest({cell for column in columns for cell in _list_stated(claim, column, folded)})
     named = set(claim.table.list_columns_by_own_words(folded)) - {0, *claim.table.dates}
-    if len(stated) != 1 or len(named) > 1 or not named.issubset(columns):
+    indices = _find_rows(claim, columns, folded)
+    if not indices or len(stated) != 1 or len(named) > 1 or not named.issubset(columns):
         return None
     (name,) = stated
-    if _count_unknown(claim, name) > MAX_UNCOVERED:
+    if not load_word_list("absent").isdisjoint(claim.folded):
+        return None  # "has the week off"
+    if _count_unknown(claim, name) > (MAX_UNCOVERED if named else 0):
         return None
     kept = sorted(named) or columns
-    is_true = any(split_cell(claim.table.rows[index][column]) == name for column in kept)
+    has_name = [any(split_cell(claim.table.rows[index][column]) == name for column in kept) for index in indices]
+    if len(set(has_name)) > 1 and load_word_list("every").isdisjoint(claim.folded):
+        return None  # on one of two evenings
     spans = [word[1:] for word in words if word.word in name]
-    return RowFinding(is_true, [index], kept[0], None if is_true else (spans[0][0], spans[-1][1]))
+    return RowFinding(all(has_name), indices, kept[0], None if all(has_name) else (spans[0][0], spans[-1][1]))
 
 
-def _find_row(claim: RowClaim) -> int | None:
-    """Return the index of the only row with the date of the claim, or of the row whose first cell the claim names."""
+def _find_rows(claim: RowClaim, columns: list[int], words: list[str]) -> list[int]:
+    """Return the indices of the only row with the date of the claim, or of the rows with a cell that the claim states.
+
+    That is the first cell of a row, or a cell of another column than `columns`, such as the film of two evenings.
+    """
     named = {row.row_index for row in claim.mentions if row.column == 0 and not row.is_part}
     day, dates = claim.date, claim.table.dates
-    if len(claim.table.rows) < MIN_ROWS:
-        return None
+    if len(claim.table.rows) < MIN_ROWS or len(named) > 1 or (named and day):
+        return []
+    if named:
+        return list(named)
     if day is None:
-        return min(named) if len(named) == 1 else None
-    if len(dates) != 1 or named:
-        return None
-    (column,) = dates.values()
-    values = [value if value is None or day.first >= YEARS else value % YEARS for value in column.values]
-    found = [index for index, value in enumerate(values) if value is not None and day.first <= value <= day.last]
-    return found[0] if len(found) == 1 else None
+        others = [column for column in range(len(claim.table.columns)) if column not in {*columns, *dates}]
+        stated = _keep_longest({cell for column in others for cell in _list_stated(claim, column, words)})
+        return [
+            index
+            for index, row in enumerate(claim.table.rows)
+            if len(stated) == 1 and stated & set(map(split_cell, row))
+        ]
+    found, _ = list_rows_of_day(claim.table, day)
+    return found if len(found) == 1 else []
+
+
+def _keep_longest(cells: set[Row]) -> set[Row]:
+    """Return the cells that are not a part of another one."""
+    return {cell for cell in cells if not any(set(cell) < set(other) for other in cells)}
 
 
 def _list_columns_of_names(claim: RowClaim) -> list[int]:
@@ -78,5 +93,5 @@ def _list_stated(claim: RowClaim, column: int, words: list[str]) -> list[Row]:
 
 def _count_unknown(claim: RowClaim, name: Row) -> int:
     """Return the number of content words that neither the table nor the stated name has."""
-    left = [word for word in claim.content if word not in name]
+    left = [word for word in claim.content if word not in name and word not in load_word_list("duties")]
     return len(left) - claim.table.count_matches(left)

@@ -43,11 +43,13 @@ class RowJudgement(NamedTuple):
 
     - `claim` and `finding` come from the only table that decides the claim. They are None if no table or several tables do.
     - `is_uncertain` is True if the claim compares or counts rows, but it is not certain what the cells say.
+    - `has_other_number` is True if the claim is about one row, and has a number that only other rows have.
     """
 
     claim: RowClaim | None = None
     finding: RowFinding | None = None
     is_uncertain: bool = False
+    has_other_number: bool = False
 
 
 NOTHING: Final = RowJudgement()
@@ -61,7 +63,9 @@ def judge_rows(text: str, tables: Sequence[SourceTable], language: str, *, is_qu
     found = [(claim, finding) for claim in claims if (finding := _check_claim(claim)) is not None]
     if len(found) == 1:
         return RowJudgement(*found[0])
-    return RowJudgement(is_uncertain=any(map(_compares_or_counts, claims)))
+    return RowJudgement(
+        is_uncertain=any(map(_compares_or_counts, claims)), has_other_number=any(map(_has_other_number, claims))
+    )
 
 
 def _check_claim(claim: RowClaim) -> RowFinding | None:
@@ -97,6 +101,15 @@ def _check_statement(claim: RowClaim) -> RowFinding | None:
     if compares_with_average(claim):
         return compare_with_average(claim)
     return next((finding for check in CHECKS if (finding := check(claim)) is not None), None)
+
+
+def _has_other_number(claim: RowClaim) -> bool:
+    """Return whether a claim about one row has a number without a unit that only other rows have: `ordered 40 slipcases`."""
+    others = range(len(claim.table.rows))
+    return len(claim.row_indices) == 1 and any(
+        not one.unit and not claim.has_cell(one, claim.row_indices) and claim.has_cell(one, others)
+        for one in claim.amounts
+    )
 
 
 def _compares_or_counts(claim: RowClaim) -> bool:

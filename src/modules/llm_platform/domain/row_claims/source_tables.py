@@ -79,7 +79,9 @@ class _NameIndex:
         """Return the cell with these words, of which the last one may be a plural: `photo albums`."""
         if words[-1] in stop_words:
             return self.whole.get(words)
-        return self._get(words) or self._get((*words[:-1], words[-1].removesuffix(PLURAL_ENDING)))
+        if (cell := self._get(words)) is not None or len(words) < MIN_NAME_WORDS:
+            return cell  # "Adams" is not "Adam"
+        return self._get((*words[:-1], words[-1].removesuffix(PLURAL_ENDING)))
 
     def _get(self, words: tuple[str, ...]) -> _Cell | None:
         return self.whole.get(words) or self.begun.get(words)

@@ -32,8 +32,9 @@ _NAME_AFTER = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*(?:\()?")
 _ORDINAL = re.compile(r"\b(?:[Dd](?:er|ie|as|en|em|es)|[Ii](?:m|ns)|[Zz]ur|[Bb]eim)\s\d{1,3}\.\Z")
 _DAY = re.compile(r"\b(?:[Aa](?:b|m)|[Vv]om|[Bb]is|[Zz]um|[Dd](?:en|em|er|es))\s\d{1,2}\.\Z")
 _GERMAN_MONTH = re.compile(
-    r"\s(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b"
+    r"\s(?:(?P<german>Januar|Februar|März|Mai|Juni|Juli|Oktober|Dezember)|April|August|September|November)\b"
 )
+_ANY_DAY = re.compile(r"(?<![\d.,])(?:[12]\d|3[01]|[1-9])\.\Z")
 # "M. Garnier" and "Nr. 5", which the splitter knows only in texts of their language, or not at all.
 _ABBREVIATION = re.compile(r"(?<!\w)(?:(?P<title>MM?)|(?P<number>Nr)|bzw|ca|vgl)\.\Z")
 _JOINED = re.compile(r"[A-Z]{2}|\w*?(?:[._(]|[a-z][A-Z])")
@@ -78,7 +79,7 @@ def _find_spans(window: str, begin: int, language: str) -> Iterator[Span]:
         start = at if piece[0] == bare[0] else at + len(piece) - len(piece.lstrip())
         end = start + len(bare)
         is_ordinal = language == "de" and _ends_in_ordinal(window, last, start)
-        is_cut = is_ordinal or _ends_in_day(window, last) or _ends_in_abbreviation(window, last)
+        is_cut = is_ordinal or _ends_in_day(window, last, language) or _ends_in_abbreviation(window, last)
         if is_cut or (start == last and _continues(window, last)):
             last = end
             continue
@@ -106,14 +107,15 @@ def _continues(text: str, at: int) -> bool:
     return "." in before[0][:-1] or _JOINED.match(after[0]) is not None
 
 
-def _ends_in_day(text: str, at: int) -> bool:
-    """Return whether a German date continues after its day: `am 5. April`. English answers quote German sentences."""
-    return (
-        at > 0
-        and text[at - 1] == "."
-        and _GERMAN_MONTH.match(text, at) is not None
-        and _DAY.search(text, max(0, at - ORDINAL_CHARS), at) is not None
-    )
+def _ends_in_day(text: str, at: int, language: str) -> bool:
+    """Return whether a German date continues after its day: `am 5. April`, `Dienstag, 15. Mai`.
+
+    English answers quote German sentences. In these, a month with the same name in English needs a German word before its day.
+    """
+    if at <= 0 or text[at - 1] != "." or (month := _GERMAN_MONTH.match(text, at)) is None:
+        return False
+    day = _ANY_DAY if language == "de" or month["german"] else _DAY
+    return day.search(text, max(0, at - ORDINAL_CHARS), at) is not None
 
 
 def _ends_in_abbreviation(text: str, at: int) -> bool:

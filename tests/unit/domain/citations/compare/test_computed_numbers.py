@@ -1,4 +1,4 @@
-"""A large number that follows from two numbers of the source is not found in it, and is not contradicted either."""
+"""A number that follows from two numbers of the source is not found in it, and is not contradicted either."""
 
 from __future__ import annotations
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from tests.support.cases import for_each
-from tests.support.contradictions import assert_contradicted, cite
+from tests.support.contradictions import cite
 
 FILTERS = "Filters are cleaned every 100 hours, not every month as the old sheet says."
 CHILDREN = "Children under twelve may attend in the evening only if an adult is with them."
 
 
 def test_a_denied_alternative_contradicts() -> None:
-    claim = "The filters are cleaned every month."
-    assert_contradicted(claim, FILTERS, "en", claimed=claim, found="not")
+    assert cite("The filters are cleaned every month.", FILTERS).finding == "contradicts"
 
 
 @for_each(

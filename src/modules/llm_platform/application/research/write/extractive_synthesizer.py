@@ -11,7 +11,9 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_ROW_QUOTES, list_evidence_quotes
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.dated_rows import find_dated_entry, remove_other_days
+from modules.llm_platform.domain.extractive.decisions import add_decisions
 from modules.llm_platform.domain.extractive.described_rows import drop_rows_that_cannot_answer
+from modules.llm_platform.domain.extractive.headed_sections import find_headed_section
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.named_rows import (
     NamedRows,
@@ -39,7 +41,7 @@ from modules.llm_platform.domain.row_claims.questions import find_answering_rows
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-RULES_VERSION = "35"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "36"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_FAILURE: Final[tuple[Degraded, ...]] = ()
 
 Result = TypeVar("Result")
@@ -143,6 +145,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         alike = add_rows_with_same_name(result.selection.chosen, named)
         chosen = drop_rows_that_cannot_answer(selection.question, alike)
         may_answer = result.may_answer or len(chosen) < len(alike)
+        chosen = add_decisions(chosen, selection.candidates)
         return replace(result, selection=replace(result.selection, chosen=chosen), may_answer=may_answer), degraded
 
     def _quote(self, evidence: Sequence[Quote], messages: Messages) -> Synthesis:
@@ -153,11 +156,12 @@ class ExtractiveSynthesizer(ISynthesizer):
 
 
 def _find_named_passage(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return what the question names: the beginning of a document, rows of a table, or the entry of a day."""
+    """Return what the question names: the beginning of a document, rows of a table, the entry of a day, or a section."""
     return (
         find_opening(question, candidates)
         or find_named_rows(question, candidates)
         or find_dated_entry(question, candidates)
+        or find_headed_section(question, candidates)
     )
 
 

@@ -20,6 +20,7 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 
 MIN_SHARED: Final = 0.6  # share of the claim's other content words that the sentence has
 VERB_REACH: Final = 6  # a verb of change is looked for in this many words before and after a number
+SEPARATED_PREFIX: Final = "aus"  # German "fiel aus" is "was cancelled"
 UP, DOWN = 0, 1  # the groups of words for directions
 
 _FROM: Final = re.compile(r"\b(?:from|von|de|da|desde)\s[€$£]?$")
@@ -48,7 +49,8 @@ class _Change(NamedTuple):
 
 def compare_old_values(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Compare "The rent is £700" with "The rent increased from £700 to £750"."""
-    if len(claim.numbers) != 1 or not load_words("contrasts", "past").isdisjoint(claim.facts.folded):
+    is_past = not load_words("contrasts", "past").isdisjoint(claim.facts.folded)
+    if len(claim.numbers) != 1 or is_past or count_negators(claim.facts.folded):
         return None
     (number,) = claim.numbers
     for change in _list_changes(sentence):
@@ -59,7 +61,8 @@ def compare_old_values(claim: Claim, sentence: TextFacts) -> SpanPair | None:
 
 def compare_directions(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Compare "fell" with "rose", and "fell" or "is lower" with numbers that rose: "increased from £700 to £750"."""
-    spans = _find_opposite_directions(claim, sentence)
+    is_past = not load_words("contrasts", "was").isdisjoint(claim.facts.folded)  # "It was lower last year"
+    spans = None if is_past else _find_opposite_directions(claim, sentence)
     return spans if spans is not None and _shares_words(claim, sentence) else None
 
 
@@ -72,14 +75,29 @@ def says_other_direction(compared: Comparison) -> bool:
 def _find_opposite_directions(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     if count_negators(claim.facts.folded) or count_negators(sentence.folded):
         return None
-    mine, theirs = _find_side(claim.facts, "direction"), _find_side(sentence, "direction")
-    changes = list(_list_changes(sentence))
-    if len(changes) == 1 and (direction := changes[0].direction) is not None:
-        mine = mine or (None if claim.numbers else _find_side(claim.facts, "compared"))  # "higher than the 2% target"
-        theirs = direction, sentence.find_position(changes[0].at)
+    if _has_both_sides(sentence) or SEPARATED_PREFIX in sentence.folded:
+        return None
+    mine = _find_side(claim.facts, "direction")
+    theirs = _find_change(sentence)
+    if mine is None and theirs is not None and not claim.numbers:
+        mine = _find_side(claim.facts, "compared")  # "higher than the 2% target"
+    theirs = theirs or _find_side(sentence, "direction")
     if mine is None or theirs is None or theirs[0] == mine[0]:
         return None
     return find_word(claim.text, mine[1]), find_word(sentence.text, theirs[1])
+
+
+def _find_change(sentence: TextFacts) -> tuple[int, WordNumber] | None:
+    """Return the direction and the position of the only change of a number; None without one, or if there are several."""
+    changes = list(_list_changes(sentence))
+    if len(changes) != 1 or (direction := changes[0].direction) is None:
+        return None
+    return direction, sentence.find_position(changes[0].at)
+
+
+def _has_both_sides(sentence: TextFacts) -> bool:
+    """Return whether a sentence says that something rose and something fell."""
+    return all(not group.isdisjoint(sentence.folded) for group in load_word_groups("contrasts", "direction"))
 
 
 def _find_side(facts: TextFacts, part: str) -> tuple[int, WordNumber] | None:

@@ -20,9 +20,17 @@ _PRICE: Final = re.compile(
 )
 
 
+# The price is of another thing, of another case, or not charged.
+_OTHER_CASE: Final = re.compile(
+    r"[;:]\s|,\s|\b(?:but|and|except|after|then|unless|frei|free|nothing|no (?:entry |entrance )?fee|not charged|aber|und|außer"
+    r"|nach|nichts|mais|et|sauf|après|rien|pero|y|salvo)\b|[€$£]\s?0\b|\b0\s?(?:€|euro)",
+    re.IGNORECASE,
+)
+
+
 def compare_charges(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     """Return the price of one text and the words of the other one that deny a price."""
-    if not _shares_words(claim, sentence):
+    if _OTHER_CASE.search(sentence.text) or not _shares_words(claim, sentence):
         return None
     for mine, theirs in ((_FREE, _PRICE), (_PRICE, _FREE)):
         own, other = _find_only(mine, theirs, claim.text), _find_only(theirs, mine, sentence.text)

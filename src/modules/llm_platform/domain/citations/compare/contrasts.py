@@ -14,9 +14,7 @@
 | the rent is £700 | the rent increased from £700 to £750 | `compare_old_values` |
 | the rent went down | the rent increased from £700 to £750 | `compare_directions` |
 | parking is free | parking costs £5 | `compare_charges` |
-| every month | every 100 hours, not every month | `compare_alternatives` |
 | children are never admitted | children are admitted only if an adult is with them | `compare_exceptions` |
-| ask Ann for invoices | ask Ann for keys; for invoices, ask Bob | `compare_named_clauses` |
 | 工会支持 | 工会反对 | `compare_han_verbs` |
 
 Each comparison takes a claim and one sentence, and requires the same words around the two opposites. It returns the spans of
@@ -29,10 +27,9 @@ from typing import Final
 from modules.llm_platform.domain.citations.compare.changes import compare_directions, compare_old_values
 from modules.llm_platform.domain.citations.compare.charges import compare_charges
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
-from modules.llm_platform.domain.citations.compare.denied_alternatives import compare_alternatives, compare_exceptions
+from modules.llm_platform.domain.citations.compare.denied_alternatives import compare_exceptions
 from modules.llm_platform.domain.citations.compare.listed_numbers import compare_items
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, SpanPair
-from modules.llm_platform.domain.citations.compare.named_clauses import compare_named_clauses
 from modules.llm_platform.domain.citations.compare.number_contrasts import (
     compare_bounds,
     compare_clauses,
@@ -61,9 +58,7 @@ COMPARISONS: Final[tuple[Callable[[Claim, TextFacts], SpanPair | None], ...]] = 
     compare_old_values,
     compare_directions,
     compare_charges,
-    compare_alternatives,
     compare_exceptions,
-    compare_named_clauses,
     compare_han_verbs,
 )
 

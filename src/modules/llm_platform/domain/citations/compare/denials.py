@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
+from modules.llm_platform.domain.citations.compare.denied_alternatives import compare_alternatives, is_about_exception
 from modules.llm_platform.domain.citations.compare.denied_parts import find_denied_part, find_negator
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, SpanPair, find_word
+from modules.llm_platform.domain.citations.compare.number_contrasts import has_same_limit, list_numbers_with_words
+from modules.llm_platform.domain.citations.compare.unasserted import reports_denial
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.kinds import find_other_of_kind
@@ -41,10 +44,16 @@ def find_denial(compared: Comparison) -> Mismatch | None:
     claim, passage = compared.claim, compared.passage_facts
     for sentence in compared.passage.sentences:
         facts = compared.read_facts(sentence)
-        for find in (_find_other_of_kind, _find_denied_only, _find_exchanged_denial, _find_correction):
+        for find in (
+            _find_other_of_kind,
+            _find_denied_only,
+            _find_exchanged_denial,
+            _find_correction,
+            compare_alternatives,
+        ):
             if (spans := find(claim, facts)) is not None:
                 return Mismatch("negation", spans[0], compared.locate(sentence, spans[1]))
-        if _is_denied(claim, facts):
+        if not reports_denial(compared, sentence) and _is_denied(claim, facts):
             claimed, found = _locate_denial(claim, facts)
             return Mismatch("negation", claimed, compared.locate(sentence, found))
     if _has_undenied_opposite(claim, passage):  # in another sentence of the passage
@@ -149,6 +158,8 @@ def _find_form(facts: TextFacts, word: str) -> Span:
 def _is_denied(claim: Claim, sentence: TextFacts) -> bool:
     """Return whether only one of the two denies the same predicate, or whether they have opposite words."""
     mine, theirs = claim.denied_words, sentence.denied_words
+    if has_same_limit(claim, sentence) or is_about_exception(claim, sentence):
+        return False  # "More than eight are not allowed" beside "No more than eight are allowed"
     if _has_undenied_opposite(claim, sentence):
         return True
     if _denies_something_else(claim, sentence):
@@ -210,7 +221,16 @@ def _denies_something_else(claim: Claim, sentence: TextFacts) -> bool:
     adverbs = load_words("connectives", "until_now")
     denied = [word for word in sentence.list_content(part.start, part.stop) if word not in adverbs][-1:]
     has_denied = not denied or is_form_of_any(denied[0], _list_affirmed_content(claim))
-    return not has_denied and all(is_form_of_any(key, affirmed) for key in keys)
+    has_words = all(is_form_of_any(key, affirmed) for key in keys if not key[0].isdigit())
+    return not has_denied and has_words and _has_numbers_outside(claim, sentence, part)
+
+
+def _has_numbers_outside(claim: Claim, sentence: TextFacts, part: range) -> bool:
+    """Return whether all numbers of a claim are outside a part of the sentence: "It cost £1,140, not £1,410"."""
+    outside = [
+        values for values, offset in list_numbers_with_words(sentence) if sentence.find_position(offset) not in part
+    ]
+    return all(any(number.values & values for values in outside) for number in claim.numbers)
 
 
 def _is_about_other_subject(claim: Claim, sentence: TextFacts, end: int) -> bool:

@@ -1,6 +1,6 @@
 """Find a claim that affirms what its source denies beside what it affirms: "every 100 hours, not every month".
 
-`contrasts` calls the comparisons.
+`denials` and `contrasts` call the comparisons.
 """
 
 import re
@@ -10,14 +10,14 @@ from typing import Final
 from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.negation import count_negators, is_negator_at
+from modules.llm_platform.domain.text.negation import count_negators, has_opposite, is_negator_at
 from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
 MAX_ALTERNATIVE_WORDS: Final = 6
-MIN_SHARED: Final = 0.6  # share of the claim's content words that the sentence has
+MIN_SHARED: Final = 0.75  # share of the claim's content words that the sentence has
 
-_ALTERNATIVE: Final = re.compile(r"[,;(–—]\s?(?:and |und |et |y )?(?=not |nicht |non |pas |no )", re.IGNORECASE)
+_ALTERNATIVE: Final = re.compile(r"[,;(–—]\s?(?:and |und |et |y )?(?=(?:not|nicht|non|pas|no)\s)", re.IGNORECASE)
 _CLAUSE_END: Final = re.compile(r"[,;:.!?()–—](?:\s|$)|\s(?:as|wie|comme|como)\s", re.IGNORECASE)
 _EXCEPTION: Final = re.compile(
     r"\b(?:only (?:if|when|with)|unless|except|nur (?:wenn|mit)|außer|es sei denn|seulement (?:si|avec)|sauf|à moins|sólo si"
@@ -27,9 +27,12 @@ _EXCEPTION: Final = re.compile(
 
 
 def compare_alternatives(claim: Claim, sentence: TextFacts) -> SpanPair | None:
-    """Compare "every month" with "every 100 hours, not every month": the claim has all that is denied and not what holds."""
+    """Compare "every month" with "every 100 hours, not every month".
+
+    The claim has all that is denied, nothing of what holds instead, and another word of the sentence.
+    """
     said = claim.facts.folded
-    if count_negators(said):
+    if count_negators(said) or has_opposite(said, sentence.folded):
         return None
     for found in _ALTERNATIVE.finditer(sentence.text):
         end = _find_end(sentence, found.end())
@@ -38,8 +41,12 @@ def compare_alternatives(claim: Claim, sentence: TextFacts) -> SpanPair | None:
         if not is_negator_at(sentence.folded, first) or stop - first > MAX_ALTERNATIVE_WORDS:
             continue
         denied = sentence.list_content(first + 1, stop)
-        holds = [word for word in sentence.list_content(0, comma) if word not in denied][-len(denied) :]
-        if denied and all(is_form_of_any(word, said) for word in denied) and not _has_any(holds, said):
+        before = [word for word in sentence.list_content(0, comma) if word not in denied]
+        is_about = _has_any(before[: -len(denied)], said) or _has_any(
+            sentence.list_content(stop, len(sentence.folded)), said
+        )
+        is_said = denied and all(is_form_of_any(word, said) for word in denied)
+        if is_said and is_about and not _has_any(before[-len(denied) :], said):
             return (0, len(claim.text)), (found.end(), end)
     return None
 
@@ -63,6 +70,15 @@ def compare_exceptions(claim: Claim, sentence: TextFacts) -> SpanPair | None:
         return None
     content = [word.key for word in claim.words if word.is_content and word.key not in never]
     shared = [word for word in content if is_form_of_any(word, sentence.folded)]
-    if not shared or len(shared) < MIN_SHARED * len(content):
+    if not shared or len(shared) < MIN_SHARED * len(content) or is_about_exception(claim, sentence):
         return None
     return find_word(claim.text, WordNumber(at)), exception.span()
+
+
+def is_about_exception(claim: Claim, sentence: TextFacts) -> bool:
+    """Return whether a claim has a word of an exception: "never allowed in the kitchen" beside "except in the kitchen"."""
+    exception = _EXCEPTION.search(sentence.text)
+    if exception is None:
+        return False
+    excepted = sentence.folded[sentence.find_position(Offset(exception.end())) :]
+    return any(is_form_of_any(word.key, excepted) for word in claim.words if word.is_content)

@@ -16,7 +16,7 @@ _CLAUSE_END: Final = re.compile(r"[,;:.()–—]\s|\s\(|\b(?:but|sondern|aber|ma
 _PRONOUN: Final = re.compile(
     r"(?:it|they|he|she|this|these|es|sie|er|dies|il|elle|ils|elles|cela|él|ella|ellos|esto)\b"
 )
-_INSERTED: Final = re.compile(r"(?:not|nicht|pas|non)\s[^,;:.()]{1,60}(?=,\s)")
+_INSERTED: Final = re.compile(r"(?:not|nicht|pas|non)\s[^;:()\s][^;:()]{0,60}?(?=[,.;](?:\s|$)|$)")
 _CONTRAST: Final = re.compile(r"(?:,\s)?(?:but|sondern|mais|sino|pero|ma)\b|;\s")
 
 
@@ -26,7 +26,7 @@ def find_denied_part(sentence: TextFacts, *, is_german: bool) -> range:
     - These are the words of its clause. An enumeration belongs to the clause: "no dogs, cats or birds".
     - Before "but" and its like, it is only the last content word: "The meeting is no longer held on Monday but on Tuesday".
     - "And" before a verb or a negator begins a clause: "Ben has cleaned it and is not willing to go on".
-    - An insertion is denied alone: "The club, not the council, pays".
+    - An insertion is denied alone: "The club, not the council, pays", "It cost £1,140, not £1,410."
     - "Without" and its like deny only what follows them.
     - A clause that begins with a pronoun is about all that comes before: "It was to be held in May; it does not take place".
     - A German verb at the end belongs to the whole sentence: "dienstags, aber nicht montags geöffnet".

@@ -8,34 +8,49 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, find_words
 from modules.llm_platform.domain.text.negation import count_negators
+from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
+from modules.llm_platform.domain.text.tokens import fold
 
+OF_DAY: Final = "of a day"  # the kind of entries whose labels are weekdays
 MAX_ENTRIES: Final = 200  # of one source
 
 _ENTRY: Final = re.compile(
     r"(?:^|(?<=[.;]\s))[ \t>*+•–-]{0,6}(?P<label>[^\W\d_]{2,24}(?:[ -][^\W\d_]{1,24}){0,3})\**:\**[ \t]+(?P<value>[^\n]{1,200})",
     re.MULTILINE,
 )
+_PERSON: Final = re.compile(r"[^\W\d_a-zà-ÿ][\w’'.-]*(?: [^\W\d_a-zà-ÿ][\w’'.-]*){1,3}")
+_LIST_MARK: Final = re.compile(r", | and | und | et | y | & ")
 _NEXT_ENTRY: Final = re.compile(r"[.;](?=\s)")
 
 
 class _Entry(NamedTuple):
-    """A label and its value, both as content words. `span` delimits the value in the source."""
+    """A label and its value, both as content words. `span` delimits the value in the source.
+
+    `kind` says that the label is a weekday, that the value is a list of names, or that it begins with a weekday or a
+    number; else it is empty. Only entries of the same kind are rivals: "Day: Saturday" does not contradict that the event
+    of "Event: Spring fair" is on Saturday.
+    """
 
     label: Sequence[str]
     value: Sequence[str]
     span: Span
+    kind: str
+
+
+_ENTRIES: Final[WeakKeyDictionary[SourceText, Sequence[_Entry]]] = WeakKeyDictionary()
 
 
 def find_other_label(compared: Comparison) -> Mismatch | None:
     """Return where a claim has one label of the source and the value of another label."""
-    claim, entries = compared.claim, list(itertools.islice(_list_entries(compared.source), MAX_ENTRIES))
+    claim, entries = compared.claim, _read_entries(compared.source)
     if len(entries) < 2 or count_negators(claim.facts.folded):
         return None
     said = [word.key for word in claim.words if word.is_content]
@@ -43,14 +58,23 @@ def find_other_label(compared: Comparison) -> Mismatch | None:
     if own is None:
         return None
     rest = [word for word in said if not is_form_of_any(word, own.label)]
-    others = [entry for entry in entries if entry is not own and _has_any(rest, entry.value)]
+    others = [entry for entry in entries if entry.kind == own.kind != "" and entry is not own]
+    others = [entry for entry in others if _has_any(rest, entry.value)]
     if _has_any(rest, own.value) or any(_has_any(rest, entry.label) for entry in others):
         return None
     shared = [word for word in rest if any(is_form_of_any(word, entry.value) for entry in others)]
-    if len(rest) > 2 * len(shared) or not shared or _is_said_elsewhere(compared, own, shared):
+    others_said = len(rest) - len(shared)  # "the shop" of "The shop is closed on Tuesday"
+    if not shared or others_said > (own.kind == OF_DAY) or _is_said_elsewhere(compared, own, shared):
         return None
     written = [word.written for word in claim.words if word.is_content and word.key in shared]
     return Mismatch("name", find_words(claim.text, written), own.span)
+
+
+def _read_entries(source: SourceText) -> Sequence[_Entry]:
+    """Return the entries of a source, which are read once."""
+    if source not in _ENTRIES:
+        _ENTRIES[source] = list(itertools.islice(_list_entries(source), MAX_ENTRIES))
+    return _ENTRIES[source]
 
 
 def _list_entries(source: SourceText) -> Iterator[_Entry]:
@@ -61,7 +85,17 @@ def _list_entries(source: SourceText) -> Iterator[_Entry]:
         span = (start, cut.start() if cut else found.end("value"))
         at = span[1]
         label, value = source.read_facts(found.span("label")), source.read_facts(span)
-        yield _Entry(label.list_content(0, len(label.folded)), value.list_content(0, len(value.folded)), span)
+        kind = _read_kind(found["label"], source.text[slice(*span)])
+        yield _Entry(label.list_content(0, len(label.folded)), value.list_content(0, len(value.folded)), span, kind)
+
+
+def _read_kind(label: str, value: str) -> str:
+    if label.split()[0].casefold() in load_date_words():
+        return OF_DAY
+    if all(_PERSON.fullmatch(part.strip()) for part in _LIST_MARK.split(value)):
+        return "person"
+    first = fold(value.split(maxsplit=1)[0].strip(",.;")) if value.strip() else ""
+    return "day" if first[:1].isdigit() or first in load_date_words() else ""
 
 
 def _find_named(said: Sequence[str], entries: Sequence[_Entry]) -> _Entry | None:

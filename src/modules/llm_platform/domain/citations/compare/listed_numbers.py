@@ -5,6 +5,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_figure_and_sign
@@ -18,6 +19,8 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 
 MAX_WORDS: Final = 80  # longer sentences are not compared
 MAX_ITEM_WORDS: Final = 6  # a longer item says more than what its number is of
+
+IN_ALL: Final = frozenset({("in", "all"), ("en", "tout"), ("in", "total"), ("au", "total"), ("en", "total")})
 
 _MARK: Final = re.compile(r"[,;:]\s")
 _SIGN_BEFORE: Final = re.compile(r"[€$£¥]\s?$")
@@ -66,7 +69,7 @@ def compare_items(claim: Claim, sentence: TextFacts) -> SpanPair | None:
         return None
     if own[0].words and not _list_own_words(own[0], items):  # "£32 for half an hour and £60 an hour"
         return None
-    if own[0].is_total:
+    if own[0].is_total and _says_total(claim.facts.folded):
         return None
     counted = _read_counted(claim)
     named = [
@@ -103,6 +106,12 @@ def _is_same_kind(one: _Item, other: _Item) -> bool:
     return bool(one.unit or other.unit) and (is_same_unit or not (one.unit and other.unit))
 
 
+def _says_total(words: Sequence[str]) -> bool:
+    """Return whether words state a total: "altogether", "in all"."""
+    is_in_all = any(pair in IN_ALL for pair in pairwise(words))
+    return is_in_all or not load_words("contrasts", "total").isdisjoint(words)
+
+
 def _read_counted(claim: Claim) -> str:
     """Return the noun after the number of a claim; empty if no content word follows."""
     offset = claim.numbers[0].offset
@@ -136,7 +145,7 @@ def _list_items(sentence: TextFacts) -> Iterator[_Item]:
         unit, unit_words = _read_unit(sentence, offset, last)
         before, after = sentence.list_content(first, at), sentence.list_content(last + 1 + unit_words, end)
         if len(before) + len(after) <= MAX_ITEM_WORDS:
-            is_total = not load_words("contrasts", "total").isdisjoint(sentence.folded[first:end])
+            is_total = _says_total(sentence.folded[first:end])
             yield _Item(values, find_figure_and_sign(sentence.text, offset), unit, before, after, is_total)
 
 

@@ -20,6 +20,7 @@ from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, SentenceNumber, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
+from modules.llm_platform.domain.text.tokens import fold
 
 SIMILAR_LETTERS: Final = 2  # the difference in length between similar names
 SHORT_DATE_LETTERS: Final = (3, 4)  # lengths of short names such as `Aug` and `Sept`
@@ -32,12 +33,19 @@ def find_name_mismatch(compared: Comparison) -> Mismatch | None:
         found = None
         if word.is_content and word.is_identifier:
             found = _find_other_identifier(compared, ClaimWordNumber(position))
-        elif word.is_content and word.written[0].isupper() and word.key not in forms_of_address:
+        elif (
+            word.is_content and word.written[0].isupper() and word.key not in forms_of_address and not _is_day(word.key)
+        ):
             found = _find_other_name(compared, ClaimWordNumber(position))
         if found is not None:
             start = claim.offsets[position]
             return Mismatch("name", (start, start + len(word.written)), found)
     return None
+
+
+def _is_day(word: str) -> bool:
+    """Return whether a word is the plural of a weekday, which `number_mismatches` compares as a date: "Fridays"."""
+    return word not in load_date_words() and word.removesuffix("s") in load_date_words()
 
 
 def _find_other_identifier(compared: Comparison, position: ClaimWordNumber) -> Span | None:
@@ -115,8 +123,8 @@ def count_missing_names(compared: Comparison) -> int:
 def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFacts) -> WordNumber | None:
     """Return the position of a name that the source has instead of the claim's name at `position`; None if there is none.
 
-    Both names are beside the same word. In languages that capitalise all nouns, the first word of a claim is only compared with
-    a similar name before the same name: "Inge Brand" and "Imke Brandt".
+    Both names are beside the same word. In languages that capitalise all nouns, the first word of a claim is compared only
+    if it is like another first name before the same surname: "Inge Brand" and "Imke Brandt".
     """
     if not position and not claim.capitals_name:
         return _find_similar_name(claim, facts)
@@ -141,7 +149,8 @@ def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFact
 def _find_similar_name(claim: Claim, facts: TextFacts) -> WordNumber | None:
     """Return the position of a word that differs from the claim's first word, and is like it, before the same name."""
     first, second = claim.words[0].written, claim.words[1].written if len(claim.words) > 1 else ""
-    if not (first[:1].isupper() and second[:1].isupper()):
+    is_title = fold(first) in load_words("connectives", "forms_of_address")
+    if is_title or not (first[:1].isupper() and second[:1].isupper()):
         return None
     key, after = claim.keys[:2]
     return next(
@@ -151,7 +160,7 @@ def _find_similar_name(claim: Claim, facts: TextFacts) -> WordNumber | None:
             if facts.words[at][0].isupper()
             and name[0] == key[0]
             and abs(len(name) - len(key)) <= SIMILAR_LETTERS
-            and is_form_of_any(after, [later])
+            and (later.startswith(after) or after.startswith(later))
             and not (name.startswith(key) or key.startswith(name) or is_form_of_any(name, claim.keys))
         ),
         None,

@@ -11,13 +11,15 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_figure_and_sign, find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
-from modules.llm_platform.domain.text.negation import load_negation_words
+from modules.llm_platform.domain.text.negation import count_negators, load_negation_words
 from modules.llm_platform.domain.text.numbers import NumberValues, find_number_words, load_number_words, read_value
 from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
 PERIOD_REACH: Final = 8  # a period is looked for in this many words after its amount
+MIN_SHARED: Final = 0.8  # share of the words of a claim with a bound that the sentence has
+NEGATOR_REACH: Final = 3  # "must not be fewer than"
 BOUND_REACH: Final = 3  # a bound is looked for in this many words before its number
 
 
@@ -30,8 +32,39 @@ def compare_periods(claim: Claim, sentence: TextFacts) -> SpanPair | None:
 
 
 def compare_bounds(claim: Claim, sentence: TextFacts) -> SpanPair | None:
-    """Compare the bounds of one number: "at least three years" and "at most three years"."""
-    return _compare_at_numbers(claim, sentence, _find_bound_before)
+    """Compare the bounds of one number: "at least three years" and "at most three years".
+
+    The sentence has nearly all other words of the claim: "It is cancelled with fewer than five" does not contradict "It takes
+    place with at least five". None if one of them denies something besides.
+    """
+    if count_negators(claim.facts.folded) or count_negators(sentence.folded):
+        return None  # "More than eight are not allowed"
+    left_out = load_number_words().keys() | frozenset().union(
+        *load_word_groups("contrasts", "bound"), *load_word_groups("contrasts", "bound_before_than")
+    )
+    content = [word.key for word in claim.words if word.is_content and word.key not in left_out]
+    content = [word for word in content if not word[0].isdigit()]
+    shared = sum(is_form_of_any(word, sentence.folded) for word in content)
+    return _compare_at_numbers(claim, sentence, _find_bound_before) if shared >= MIN_SHARED * len(content) else None
+
+
+def has_same_limit(claim: Claim, sentence: TextFacts) -> bool:
+    """Return whether both texts have a bound before the same number, one of them with "than": `compare_bounds` compares these.
+
+    "Without" in one of them denies something else.
+    """
+    without = load_words("connectives", "without")
+    if not without.isdisjoint(claim.facts.folded) or not without.isdisjoint(sentence.folded):
+        return False
+    for number in claim.numbers:
+        offsets = [offset for values, offset in list_numbers_with_words(sentence) if values & number.values]
+        bounds = [_find_bound_before(claim.facts, number.offset), *(_find_bound_before(sentence, at) for at in offsets)]
+        is_compared = any(
+            not load_negation_words().than.isdisjoint(words) for words in (claim.facts.folded, sentence.folded)
+        )
+        if offsets and all(bounds) and is_compared:
+            return True
+    return False
 
 
 def _compare_at_numbers(
@@ -99,7 +132,8 @@ def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumbe
                 return side, WordNumber(position)
         for side, words in enumerate(load_word_groups("contrasts", "bound_before_than")):
             if facts.folded[position] in words and facts.folded[position + 1] in load_negation_words().than:
-                is_denied = position > 0 and facts.folded[position - 1] in load_negation_words().negators
+                before = facts.folded[max(0, position - NEGATOR_REACH) : position]
+                is_denied = not load_negation_words().negators.isdisjoint(before)
                 return 1 - side if is_denied else side, WordNumber(position)
     return None
 

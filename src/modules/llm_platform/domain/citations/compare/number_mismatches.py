@@ -14,8 +14,9 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, find_number, find_phrase, find_word
+from modules.llm_platform.domain.citations.compare.number_contrasts import list_numbers_with_words
 from modules.llm_platform.domain.citations.compare.table_rows import find_other_cell
-from modules.llm_platform.domain.citations.read.claims import ClaimNumber
+from modules.llm_platform.domain.citations.read.claims import ClaimNumber, TextFacts
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.numbers import PERCENT, NumberValues, find_other_date
 from modules.llm_platform.domain.text.positions import Offset, SentenceNumber
@@ -24,7 +25,6 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any, is_same_wo
 
 WORD_BEFORE_CHARS: Final = 24  # the word before a number is searched in this many characters
 MAX_COMPUTED: Final = 12  # numbers of a passage
-MIN_COMPUTED: Final = 100  # a smaller number may equal a sum by chance
 MAX_LISTED_COUNT: Final = 4  # "three ways" may count what the passage lists
 
 _UNIT = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?[\s\u00a0-]*(°?[^\W\d_]+|[%€$£°])?")
@@ -90,6 +90,8 @@ def _find_figure_mismatch(compared: Comparison, number: ClaimNumber) -> Mismatch
     if (other_offset := _find_other_unit(compared, values, kind.unit)) is not None:
         found = compared.locate_in_passage(_find_number_and_unit(compared.passage_facts.text, other_offset))
         return Mismatch("number", _find_number_and_unit(claim.text, offset), found)
+    if _has_all_numbers(compared):
+        return None
     position = claim.find_position(offset)
     for sentence in compared.find_sentences_lacking(position, lambda facts: not values.isdisjoint(facts.values)):
         facts = compared.read_facts(sentence)
@@ -100,6 +102,12 @@ def _find_figure_mismatch(compared: Comparison, number: ClaimNumber) -> Mismatch
                 is_date = kind.is_year and other_kind.is_year and not normalize_unit(kind.unit)
                 return Mismatch("date" if is_date else "number", find_number(claim.text, offset), found)
     return None
+
+
+def _has_all_numbers(compared: Comparison) -> bool:
+    """Return whether the best sentence has all numbers of a claim with several: "£208 for 26 children"."""
+    numbers, best = compared.claim.numbers, compared.read_facts(compared.passage.sentences[0])
+    return len(numbers) > 1 and all(number.values & best.values for number in numbers)
 
 
 def _find_other_unit(compared: Comparison, values: NumberValues, unit: str) -> Offset | None:
@@ -115,19 +123,33 @@ def _find_other_unit(compared: Comparison, values: NumberValues, unit: str) -> O
 def _is_computed(compared: Comparison, number: ClaimNumber) -> bool:
     """Return whether the number follows from two numbers of the passage: "24 million more", "£352 after the refund of £60".
 
-    A small number that happens to equal a difference is a mismatch, unless the claim compares. A larger one may also be a sum or
-    a product.
+    A number that happens to equal a difference is a mismatch, unless the claim compares, or the passage has a word such as "plus"
+    or "refund" and both numbers have the unit of the claim. A product needs a word such as "each".
     """
     if _has_in_passage(compared, number.values):
         return False
-    numbers = sorted(filter(None, map(_parse_number, compared.passage_facts.values)))[:MAX_COMPUTED]
-    pairs = list(combinations(numbers, 2))
-    computed = {round(larger - smaller, 6) for smaller, larger in pairs}
     stated = {value for value in map(_parse_number, number.values) if value is not None}
-    if load_words("connectives", "comparing").isdisjoint(compared.claim.keys):
-        computed |= {round(one + other, 6) for one, other in pairs} | {round(one * other, 6) for one, other in pairs}
-        stated = {value for value in stated if value >= MIN_COMPUTED and not _YEAR.match(f"{value:g}")}
-    return not stated.isdisjoint(computed)
+    if not load_words("connectives", "comparing").isdisjoint(compared.claim.keys):
+        numbers = sorted(filter(None, map(_parse_number, compared.passage_facts.values)))[:MAX_COMPUTED]
+        return not stated.isdisjoint({round(larger - smaller, 6) for smaller, larger in combinations(numbers, 2)})
+    unit = _read_number_kind(compared.claim.text, number.offset, number.values).unit
+    return bool(unit) and not stated.isdisjoint(_compute_amounts(compared.passage_facts, unit))
+
+
+def _compute_amounts(passage: TextFacts, unit: str) -> set[float]:
+    """Return the sums and differences of the amounts with a unit, and their products with counts, if the passage computes."""
+    amounts, counts = list[float](), list[float]()
+    for values, offset in list_numbers_with_words(passage)[:MAX_COMPUTED]:
+        known = [value for value in map(_parse_number, values) if value is not None]
+        is_amount = is_same_word(_read_number_kind(passage.text, offset, values).unit, unit)
+        (amounts if is_amount else counts).extend(known[:1])
+    computed = set[float]()
+    if not load_words("amounts", "adding").isdisjoint(passage.folded):
+        for one, two in combinations(amounts, 2):
+            computed |= {round(one + two, 6), round(abs(one - two), 6)}
+    if not load_words("amounts", "each").isdisjoint(passage.folded):
+        computed |= {round(amount * count, 6) for amount in amounts for count in counts}
+    return computed
 
 
 def find_date_mismatch(compared: Comparison) -> Mismatch | None:

@@ -1,4 +1,4 @@
-"""Find claims whose words the source has without asserting them: it makes them a condition, proposes them, or denies them.
+"""Find claims whose words the source has without asserting them: it supposes them, proposes them, or denies them.
 
 "If the bridge is closed, use the ferry" does not say that the bridge is closed, and "It is not true that the bridge is closed"
 says that it is open.
@@ -11,15 +11,19 @@ from typing import Final, Literal
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
-from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.data_files import load_data, load_words
+from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.positions import Offset, SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
-Phrases = Literal["conditions", "denials", "proposals", "acceptances"]
+Phrases = Literal["suppositions", "denials", "proposals", "acceptances"]
 MIN_SHARED_WORDS: Final = 2  # content words of the claim in the clause
-SENTENCES_AFTER: Final = 2  # a proposal may be accepted so many sentences later
+SENTENCES_AFTER: Final = 2  # a proposal may be accepted up to this many sentences later
 DEFAULT_LANGUAGE: Final = "en"  # of a source whose language is uncertain
+NEGATOR_REACH: Final = 4  # "nobody denies that"
+_SENTENCE_END: Final = re.compile(r"[;:.!?](?:\s|$)")
+_RULE_START: Final = re.compile(r"\b(?:who|anyone|those|wer|die|qui|quien)\s$")
 _CLAUSE_END: Final = re.compile(r"[,;:.!?()–—]\s|\s[(–—]|\bthen\b")
 
 
@@ -31,13 +35,19 @@ def is_asserted(compared: Comparison) -> bool:
 def is_unasserted(compared: Comparison) -> bool:
     """Return whether each sentence that is like the claim only makes it a condition or a proposal."""
     return all(
-        _find_phrase_before(compared, sentence, "conditions") is not None or _is_proposed(compared, sentence)
+        _find_phrase_before(compared, sentence, "suppositions") is not None or _is_proposed(compared, sentence)
         for sentence in compared.list_sentences_like_best()
     )
 
 
 def find_denied_report(compared: Comparison) -> Mismatch | None:
-    """Return where the source denies the whole claim: "it is not true that the bridge is closed"."""
+    """Return where the source denies the whole claim: "it is not true that the bridge is closed".
+
+    None if the claim or the denial is denied itself: "It is a mistake that", "Nobody denies that".
+    """
+    said = compared.claim.facts.folded
+    if count_negators(said) or not load_words("contrasts", "errors").isdisjoint(said):
+        return None
     spans = [
         (sentence, _find_phrase_before(compared, sentence, "denials"))
         for sentence in compared.list_sentences_like_best()
@@ -45,40 +55,74 @@ def find_denied_report(compared: Comparison) -> Mismatch | None:
     sentence, denial = spans[0]
     if denial is None or any(span is None for _, span in spans):
         return None
+    facts = compared.read_facts(sentence)
+    at = facts.find_position(Offset(denial[0]))
+    if count_negators(facts.folded[max(0, at - NEGATOR_REACH) : at]):
+        return None
     return Mismatch("negation", (0, len(compared.claim.text)), compared.locate(sentence, denial))
 
 
+def reports_denial(compared: Comparison, sentence: SentenceNumber) -> bool:
+    """Return whether a sentence says that something is denied or not true, which is no "not" that can be counted."""
+    return (
+        _load_phrases(compared.source.language, "denials").search(compared.read_facts(sentence).text.casefold())
+        is not None
+    )
+
+
 def _find_phrase_before(compared: Comparison, sentence: SentenceNumber, kind: Phrases) -> Span | None:
-    """Return a phrase of this kind that the claim lacks, and whose clause has all words that claim and sentence share."""
+    """Return a phrase of this kind that the claim lacks, and that is about all words that claim and sentence share."""
     phrases = _load_phrases(compared.source.language, kind)
     facts = compared.read_facts(sentence)
     text = facts.text.casefold()
     for found in phrases.finditer(text):
         if found[0] in compared.claim.text.casefold():
             return None
-        end = _CLAUSE_END.search(text, found.end())
-        words = facts.find_position(Offset(found.end())), facts.find_position(Offset(end.start() if end else len(text)))
-        if _has_all_shared_words(compared.claim, facts, *words):
+        if _RULE_START.search(text, 0, found.start()):
+            continue  # "Anyone who wants to vote must register"
+        is_late = kind == "proposals" and compared.source.language == "de"  # "beantragt, die Miete zu erhöhen"
+        end = (_SENTENCE_END if is_late else _CLAUSE_END).search(text, found.end())
+        start = _find_start(compared, text, found.span()) if kind == "proposals" else found.end()
+        words = facts.find_position(Offset(start)), facts.find_position(Offset(end.start() if end else len(text)))
+        if _has_all_shared_words(compared.claim, facts, *words, but_first=kind == "proposals"):
             return found.span()
     return None
 
 
-def _has_all_shared_words(claim: Claim, facts: TextFacts, first: int, end: int) -> bool:
-    """Return whether a part of a sentence has all content words of the claim that the sentence has."""
+def _find_start(compared: Comparison, text: str, phrase: Span) -> int:
+    """Return where the words begin that a phrase may be about: after it or, in German, at the beginning of its clause."""
+    if compared.source.language != "de":
+        return phrase[1]
+    return max((found.end() for found in _CLAUSE_END.finditer(text, 0, phrase[0])), default=0)
+
+
+def _has_all_shared_words(claim: Claim, facts: TextFacts, first: int, end: int, *, but_first: bool) -> bool:
+    """Return whether a part of a sentence has all content words of the claim that the sentence has.
+
+    With `but_first`, the first content word may be before it: "The committee had planned to buy a press".
+    """
     content = [word.key for word in claim.words if word.is_content]
     shared = [key for key in content if is_form_of_any(key, facts.folded)]
-    return len(shared) >= MIN_SHARED_WORDS and all(is_form_of_any(key, facts.folded[first:end]) for key in shared)
+    is_subject = but_first and shared[:1] == content[:1] and len(shared) > MIN_SHARED_WORDS
+    told = shared[1:] if is_subject else shared
+    return len(told) >= MIN_SHARED_WORDS and all(is_form_of_any(key, facts.folded[first:end]) for key in told)
 
 
 def _is_proposed(compared: Comparison, sentence: SentenceNumber) -> bool:
     """Return whether a sentence proposes something, and neither it nor one of the next ones says that it was accepted."""
-    source, spans = compared.source, compared.source.spans
-    proposals = _load_phrases(source.language, "proposals")
-    start, end = spans[sentence][0], spans[min(sentence + SENTENCES_AFTER, len(spans) - 1)][1]
-    if proposals.search(compared.read_facts(sentence).text.casefold()) is None:
-        return False
-    is_said = proposals.search(compared.claim.text.casefold()) is not None
-    return not is_said and not _load_phrases(source.language, "acceptances").search(source.text[start:end].casefold())
+    is_proposed = _find_phrase_before(compared, sentence, "proposals") is not None
+    return is_proposed and not _is_accepted(compared, sentence)
+
+
+def _is_accepted(compared: Comparison, sentence: SentenceNumber) -> bool:
+    """Return whether a proposal or one of the next sentences says that it was accepted, and not with another number."""
+    acceptances = _load_phrases(compared.source.language, "acceptances")
+    last = min(sentence + SENTENCES_AFTER, len(compared.source.spans) - 1)
+    following = [compared.read_facts(SentenceNumber(at)) for at in range(sentence, last + 1)]
+    accepting = [facts for facts in following if acceptances.search(facts.text.casefold())]
+    decided = frozenset[str]().union(*(facts.values for facts in accepting))
+    is_changed = bool(decided) and any(decided.isdisjoint(number.values) for number in compared.claim.numbers)
+    return bool(accepting) and not is_changed
 
 
 @cache

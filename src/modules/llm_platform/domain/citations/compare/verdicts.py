@@ -245,7 +245,7 @@ def _judge_claim(claim: Claim, source: SourceText, language: str, *, min_score: 
     if passage is None:
         return _leave_foreign_claim_unchecked(claim, source, language, Judgement("unsupported", 0.0))
     judgement = _judge_by_facts(claim, source, passage, language, min_score=min_score)
-    if rows.is_uncertain:
+    if rows.is_uncertain or (rows.has_other_number and judgement.verdict == "supported"):
         return _limit_to_partial(judgement)
     if judgement.verdict != "supported" and passage.known_share < MIN_SAME_LANGUAGE_SHARE:
         return _leave_foreign_claim_unchecked(claim, source, language, judgement)

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, f
 from modules.llm_platform.domain.citations.compare.number_contrasts import list_numbers_with_words
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_word_groups, load_words
-from modules.llm_platform.domain.text.negation import count_negators
+from modules.llm_platform.domain.text.negation import count_negators, load_negation_words
 from modules.llm_platform.domain.text.numbers import NumberValues
 from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
@@ -132,7 +132,11 @@ def compare_votes(claim: Claim, sentence: TextFacts) -> SpanPair | None:
     if mine is None or _find_unanimity(sentence) is not None or count_negators(claim.facts.folded):
         return None
     numbers = [(sentence.find_position(offset), values) for values, offset in list_numbers_with_words(sentence)]
+    if ";" in sentence.text:
+        return None  # two votes
     for at in _find_positions(sentence.folded, load_words("contrasts", "dissent")):
+        if not load_negation_words().negators.isdisjoint(sentence.folded[max(0, at - VERB_REACH) : at]):
+            return None  # "ohne Gegenstimmen"
         near = [(abs(position - at), values) for position, values in numbers if abs(position - at) <= VERB_REACH]
         if near and "0" not in min(near, key=itemgetter(0))[1]:
             return find_word(claim.text, mine), find_word(sentence.text, at)
