@@ -15,6 +15,7 @@
     python scripts/folder_questions.py --folder mixed9      80 questions about fourteen files, a quarter in other words
     python scripts/folder_questions.py --folder mixed10     80 questions about fourteen files, among them a rota
     python scripts/folder_questions.py --folder mixed11     80 questions about fourteen files, among them minutes and e-mails
+    python scripts/folder_questions.py --folder mixed12     80 questions about fourteen files of a village cinema
     python scripts/folder_questions.py --folder several2    110 questions about fifteen files in six languages
     python scripts/folder_questions.py --folder mixed1      60 questions about eleven files: letters, lists, rules, a rota
     python scripts/folder_questions.py --depth deep         the same for deep answers
@@ -34,7 +35,7 @@
 - `mixed7`: a quarter of the questions have hardly a word of the file. What was found for these was read, other answers not.
 - `mixed8`: eighteen questions are in other words. The answers that were not right were read after it had been asked once, and one
   of them was mended.
-- `mixed9`, `mixed10`, `mixed11`: a quarter to a third are in other words. The answers that were not right were read after each
+- `mixed9` to `mixed12`: a quarter to a third are in other words. The answers that were not right were read after each
   had been asked once.
 - `several1`, `several2`: files in five and six languages; three of eleven questions are in other words, and three in another
   language than the file. The answers to `several1` were read, those to `several2` not.
@@ -98,6 +99,7 @@ OF_TEXTS = (
     "mixed9",
     "mixed10",
     "mixed11",
+    "mixed12",
     "several1",
     "several2",
 )

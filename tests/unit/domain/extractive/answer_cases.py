@@ -636,4 +636,21 @@ CASES = (
         ),
         opens="Next meeting: Tuesday 15 April, 19:00, at Ann's house [1].",
     ),
+    Case(
+        "a paragraph that begins with what is asked",
+        "How long is the offer valid?",
+        (("Letter", "Thank you for your enquiry of 24 March.\n\nThis offer is valid until 31 May 2025.\n"),),
+        opens="This offer is valid until 31 May 2025 [1].",
+    ),
+    Case(
+        "a proposal and its decision",
+        "What is the monthly fee?",
+        (
+            (
+                "Minutes",
+                "Ann proposed to raise the monthly fee from £38 to £45. After a discussion the meeting agreed on £42.",
+            ),
+        ),
+        must=("raise the monthly fee from £38 to £45 [1]", "the meeting agreed on £42 [1]"),
+    ),
 )

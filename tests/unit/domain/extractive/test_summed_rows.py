@@ -66,6 +66,7 @@ def test_a_question_in_another_language_than_english_is_added() -> None:
         "Why did the total revenue not fall?",
         "Which shops had more revenue than average?",
         "How many shops have revenue in total?",
+        "How much can I spend in Lyon?",
     ],
 )
 def test_a_question_about_something_else_is_not_added(question: str) -> None:

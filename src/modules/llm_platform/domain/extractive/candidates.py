@@ -33,6 +33,7 @@ from modules.llm_platform.domain.extractive.sentences import (
     list_sentences,
     read_source_blocks,
 )
+from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.text.tokens import fold, split_words
 
@@ -112,8 +113,17 @@ class Candidate:
 
     @property
     def is_dependent(self) -> bool:
-        """True if the sentence refers to the sentence before it, and no lead or code explains the reference."""
-        return self.form.refers_back and not self.form.lead and self.form.above is None
+        """True if the sentence refers to the sentence before it, and no lead, code or word of the question explains it."""
+        is_unexplained = self.form.refers_back and not self.form.lead and self.form.above is None
+        return is_unexplained and not self._begins_with_asked_noun
+
+    @property
+    def _begins_with_asked_noun(self) -> bool:
+        """True if a paragraph begins with a noun of the question after a demonstrative: `This offer is valid until May`."""
+        demonstratives, words = load_words("quoting", "demonstratives"), self.words[:2]
+        if self.sentence.before is not None or len(words) < 2 or words[0] not in demonstratives:
+            return False
+        return bool(match_terms(words[1:], self.question.matcher))
 
     @property
     def attachments(self) -> tuple[Block, ...]:

@@ -49,6 +49,7 @@ IGNORED_WORD_LISTS: Final = (
     "spending",
 )  # lists of words that name no row and no column
 MANY: Final = frozenset({"many", "viele", "nombre", "cuántos", "cuántas", "quanti", "quante"})  # asks for no money
+DID_SPEND: Final = frozenset({"did", "spend"})  # `How much can I spend?` asks for a limit
 MORE_DECIMALS: Final = 2  # an average may have more decimals than the cells, by this number
 MAX_DIGITS: Final = 20  # of a number; a longer one is not added
 NO_SUM_UNITS: Final = frozenset({PERCENT})
@@ -65,7 +66,8 @@ def read_sum_kind(question: Question) -> SumKind | None:
     if find_superlative(words) < len(words) or count_negators(words) or _compares_with_average(words):
         return None
     named = next((kind for kind in SUM_KINDS if not load_word_list(kind, question.language).isdisjoint(words)), None)
-    return named or (None if load_word_list("spending").isdisjoint(words) else "total")
+    has_spent = not load_word_list("spending").isdisjoint(words) or DID_SPEND.issubset(words)
+    return named or ("total" if has_spent else None)
 
 
 def _compares_with_average(words: Sequence[str]) -> bool:

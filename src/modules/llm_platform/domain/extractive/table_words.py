@@ -69,7 +69,7 @@ def matches_any_word(word: str, words: Sequence[str]) -> bool:
 
 
 def matches_word(one: str, other: str) -> bool:
-    """Return whether two folded words are the same, forms of one, or an act and its agent; with or without their accents."""
+    """Return whether two folded words are the same, forms of one, or a verb and its doer; with or without their accents."""
     one, other = strip_accents(one), strip_accents(other)
     if one == other:
         return True

@@ -5,7 +5,7 @@ question of three words. It is rougher than Snowball's stemmer, but did as well 
 documentation. `is_form` compares two words of any alphabet by the beginning that they share.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Final
 
@@ -71,6 +71,11 @@ def is_form_of_any(word: str, others: Sequence[str]) -> bool:
         return True
     start = word[:MIN_SHARED]
     return any(other.startswith(start) and is_form(word, other) for other in others)
+
+
+def has_form_of_any(words: Iterable[str], others: Sequence[str]) -> bool:
+    """Return whether one of these words has a form among the others."""
+    return any(is_form_of_any(word, others) for word in words)
 
 
 @cache

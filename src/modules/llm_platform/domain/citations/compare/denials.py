@@ -35,7 +35,7 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 # A sentence with this share of the claim's content words says the same but for a negation.
 SAME_BUT_FOR_NEGATION: Final = 0.9
 INSTEAD_WORDS: Final = 2  # content words after "sondern" that name what holds instead
-MAX_DENYING_WORDS: Final = 12  # of a claim whose "not" is about the word that its sentence has
+MAX_DENYING_WORDS: Final = 12  # a longer claim may deny something else than the word that its sentence has
 MIN_COPIED_WORDS: Final = 3  # content words of a claim that differs from its source in a word of one kind
 
 

@@ -1,10 +1,9 @@
-"""Find a claim that affirms what its source denies beside what it affirms: "every 100 hours, not every month".
+"""Find a claim that affirms the alternative that its source rules out: "every 100 hours, not every month".
 
 `denials` and `contrasts` call the comparisons.
 """
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.mismatches import SpanPair, find_word
@@ -12,7 +11,7 @@ from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.negation import count_negators, has_opposite, is_negator_at
 from modules.llm_platform.domain.text.positions import Offset, WordNumber
-from modules.llm_platform.domain.text.stemming import is_form_of_any
+from modules.llm_platform.domain.text.stemming import has_form_of_any, is_form_of_any
 
 MAX_ALTERNATIVE_WORDS: Final = 6
 MIN_SHARED: Final = 0.75  # share of the claim's content words that the sentence has
@@ -42,11 +41,11 @@ def compare_alternatives(claim: Claim, sentence: TextFacts) -> SpanPair | None:
             continue
         denied = sentence.list_content(first + 1, stop)
         before = [word for word in sentence.list_content(0, comma) if word not in denied]
-        is_about = _has_any(before[: -len(denied)], said) or _has_any(
+        is_about = has_form_of_any(before[: -len(denied)], said) or has_form_of_any(
             sentence.list_content(stop, len(sentence.folded)), said
         )
         is_said = denied and all(is_form_of_any(word, said) for word in denied)
-        if is_said and is_about and not _has_any(before[-len(denied) :], said):
+        if is_said and is_about and not has_form_of_any(before[-len(denied) :], said):
             return (0, len(claim.text)), (found.end(), end)
     return None
 
@@ -55,10 +54,6 @@ def _find_end(sentence: TextFacts, start: int) -> int:
     """Return where the clause ends that begins at this offset."""
     end = _CLAUSE_END.search(sentence.text, start)
     return end.start() if end else len(sentence.text)
-
-
-def _has_any(words: Sequence[str], said: Sequence[str]) -> bool:
-    return any(is_form_of_any(word, said) for word in words)
 
 
 def compare_exceptions(claim: Claim, sentence: TextFacts) -> SpanPair | None:

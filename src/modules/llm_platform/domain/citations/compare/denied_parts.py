@@ -26,7 +26,7 @@ def find_denied_part(sentence: TextFacts, *, is_german: bool) -> range:
     - These are the words of its clause. An enumeration belongs to the clause: "no dogs, cats or birds".
     - Before "but" and its like, it is only the last content word: "The meeting is no longer held on Monday but on Tuesday".
     - "And" before a verb or a negator begins a clause: "Ben has cleaned it and is not willing to go on".
-    - An insertion is denied alone: "The club, not the council, pays", "It cost £1,140, not £1,410."
+    - A "not" between commas denies only what is with it: "The club, not the council, pays", "It cost £1,140, not £1,410."
     - "Without" and its like deny only what follows them.
     - A clause that begins with a pronoun is about all that comes before: "It was to be held in May; it does not take place".
     - A German verb at the end belongs to the whole sentence: "dienstags, aber nicht montags geöffnet".

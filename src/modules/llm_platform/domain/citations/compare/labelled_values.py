@@ -16,7 +16,7 @@ from modules.llm_platform.domain.citations.compare.mismatches import Mismatch, f
 from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.numbers import load_date_words
 from modules.llm_platform.domain.text.sentences import Span
-from modules.llm_platform.domain.text.stemming import is_form_of_any
+from modules.llm_platform.domain.text.stemming import has_form_of_any, is_form_of_any
 from modules.llm_platform.domain.text.tokens import fold
 
 OF_DAY: Final = "of a day"  # the kind of entries whose labels are weekdays
@@ -59,8 +59,8 @@ def find_other_label(compared: Comparison) -> Mismatch | None:
         return None
     rest = [word for word in said if not is_form_of_any(word, own.label)]
     others = [entry for entry in entries if entry.kind == own.kind != "" and entry is not own]
-    others = [entry for entry in others if _has_any(rest, entry.value)]
-    if _has_any(rest, own.value) or any(_has_any(rest, entry.label) for entry in others):
+    others = [entry for entry in others if has_form_of_any(rest, entry.value)]
+    if has_form_of_any(rest, own.value) or any(has_form_of_any(rest, entry.label) for entry in others):
         return None
     shared = [word for word in rest if any(is_form_of_any(word, entry.value) for entry in others)]
     others_said = len(rest) - len(shared)  # "the shop" of "The shop is closed on Tuesday"
@@ -106,10 +106,6 @@ def _find_named(said: Sequence[str], entries: Sequence[_Entry]) -> _Entry | None
     return best[0] if len(best) == 1 else None
 
 
-def _has_any(words: Sequence[str], others: Sequence[str]) -> bool:
-    return any(is_form_of_any(word, others) for word in words)
-
-
 def _is_said_elsewhere(compared: Comparison, own: _Entry, value: Sequence[str]) -> bool:
     """Return whether another sentence of the source has a word of the label and a word of the value."""
     source = compared.source
@@ -117,6 +113,6 @@ def _is_said_elsewhere(compared: Comparison, own: _Entry, value: Sequence[str]) 
         start, end = source.spans[sentence]
         words = compared.read_facts(sentence).folded
         is_entry = start <= own.span[0] < end or _ENTRY.match(source.text, start) is not None
-        if not is_entry and _has_any(own.label, words) and _has_any(value, words):
+        if not is_entry and has_form_of_any(own.label, words) and has_form_of_any(value, words):
             return True
     return False

@@ -170,20 +170,21 @@ def compare_times(claim: Claim, sentence: TextFacts) -> SpanPair | None:
 
 
 def _is_about_later(claim: Claim, sentence: TextFacts) -> bool:
-    """Return whether a claim has a word of what holds "after that" alone: "free until 14 March; after that half is due"."""
-    words, that = sentence.folded, load_words("contrasts", "that")
-    after = load_word_groups("contrasts", "time")[1]
-    at = next(
-        (
-            at
-            for at, word in enumerate(words)
-            if word in load_words("contrasts", "then")
-            or (word in after and not that.isdisjoint(words[at + 1 : at + 2]))
-        ),
-        len(words),
-    )
+    """Return whether a claim has a word that only the part after "after that" has: "free until 14 March; after that half"."""
+    words = sentence.folded
+    at = _find_then(words)
     before, later = sentence.list_content(0, at), sentence.list_content(at + 1, len(words))
     return any(is_form_of_any(word, claim.facts.folded) and not is_form_of_any(word, before) for word in later)
+
+
+def _find_then(words: Sequence[str]) -> int:
+    """Return the index of "then" or of the "after" of "after that"; the number of words without one."""
+    then, that = load_words("contrasts", "then"), load_words("contrasts", "that")
+    after = load_word_groups("contrasts", "time")[1]
+    for at, word in enumerate(words):
+        if word in then or (word in after and not that.isdisjoint(words[at + 1 : at + 2])):
+            return at
+    return len(words)
 
 
 def _list_times(facts: TextFacts) -> list[tuple[int, WordNumber, str]]:
