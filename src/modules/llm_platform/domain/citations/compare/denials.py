@@ -236,8 +236,9 @@ def _has_numbers_outside(claim: Claim, sentence: TextFacts, part: range) -> bool
 def _is_about_other_subject(claim: Claim, sentence: TextFacts, end: int) -> bool:
     """Return whether a claim is about the subject after a contrast alone: "Heating is not included, but water is"."""
     at = find_negator(sentence.folded) or WordNumber(0)
-    subject, said = sentence.list_content(0, at), claim.facts.folded
-    ends_in_auxiliary = sentence.folded[-1] in load_words("connectives", "auxiliaries")
+    auxiliaries, said = load_words("connectives", "auxiliaries"), claim.facts.folded
+    subject = [word for word in sentence.list_content(0, at) if word not in auxiliaries]
+    ends_in_auxiliary = sentence.folded[-1] in auxiliaries
     if not subject or not ends_in_auxiliary or any(is_form_of_any(word, said) for word in subject):
         return False
     return any(is_form_of_any(word, said) for word in sentence.list_content(end, len(sentence.folded)))
