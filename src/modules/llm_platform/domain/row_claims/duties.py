@@ -25,20 +25,24 @@ def check_duty(claim: RowClaim) -> RowFinding | None:
         return None
     words = list_placed_words(claim.full_text)
     folded = [word.word for word in words]
-    columns = _list_columns_of_names(claim)
-    stated = _keep_longest({cell for column in columns for cell in _list_stated(claim, column, folded)})
     named = set(claim.table.list_columns_by_own_words(folded)) - {0, *claim.table.dates}
+    columns = _list_columns_of_names(claim, named)
+    stated = _keep_longest({cell for column in columns for cell in _list_stated(claim, column, folded)})
     indices = _find_rows(claim, columns, folded)
     if not indices or len(stated) != 1 or len(named) > 1 or not named.issubset(columns):
         return None
     (name,) = stated
     if not load_word_list("absent").isdisjoint(claim.folded):
         return None  # "has the week off"
-    if _count_unknown(claim, name) > (MAX_UNCOVERED if named else 0):
+    told = {
+        *name,
+        *(word for index in indices for cell in claim.table.rows[index] for word in _list_said(cell, folded)),
+    }
+    if _count_unknown(claim, told) > (MAX_UNCOVERED if named else 0):
         return None
     kept = sorted(named) or columns
     has_name = [any(split_cell(claim.table.rows[index][column]) == name for column in kept) for index in indices]
-    if len(set(has_name)) > 1 and load_word_list("every").isdisjoint(claim.folded):
+    if len(set(has_name)) > 1 and (load_word_list("every") | load_word_list("both")).isdisjoint(claim.folded):
         return None  # on one of two evenings
     spans = [word[1:] for word in words if word.word in name]
     return RowFinding(all(has_name), indices, kept[0], None if all(has_name) else (spans[0][0], spans[-1][1]))
@@ -72,16 +76,18 @@ def _keep_longest(cells: set[Row]) -> set[Row]:
     return {cell for cell in cells if not any(set(cell) < set(other) for other in cells)}
 
 
-def _list_columns_of_names(claim: RowClaim) -> list[int]:
-    """Return the columns that share a cell with another column; if there are none, the only column with equal cells."""
+def _list_columns_of_names(claim: RowClaim, named: set[int]) -> list[int]:
+    """Return the columns that share a cell with another one, and the `named` ones with equal cells.
+
+    If there are none, return the only column with equal cells.
+    """
     left_out = {0, *claim.table.dates, *claim.table.quantities, *claim.table.flags}
     columns = [column for column in range(len(claim.table.columns)) if column not in left_out]
     cells = {column: set(filter(None, map(split_cell, claim.table.list_cells(column)))) for column in columns}
-    alike = [
-        one for one in columns if any(one != other and not cells[one].isdisjoint(cells[other]) for other in columns)
-    ]
+    alike = {one for one in columns for other in columns if one != other and not cells[one].isdisjoint(cells[other])}
     repeated = [column for column in columns if len(cells[column]) < len(claim.table.rows)]
-    return alike or (repeated if len(repeated) == 1 else [])
+    found = alike | named.intersection(repeated)
+    return sorted(found) if found else repeated if len(repeated) == 1 else []
 
 
 def _list_stated(claim: RowClaim, column: int, words: list[str]) -> list[Row]:
@@ -91,7 +97,12 @@ def _list_stated(claim: RowClaim, column: int, words: list[str]) -> list[Row]:
     return [cell for cell in cells if cell and not lacking.issuperset(cell) and set(cell).issubset(words)]
 
 
-def _count_unknown(claim: RowClaim, name: Row) -> int:
-    """Return the number of content words that neither the table nor the stated name has."""
-    left = [word for word in claim.content if word not in name and word not in load_word_list("duties")]
+def _list_said(cell: str, words: list[str]) -> Row:
+    """Return the words of a cell if the claim has all of them."""
+    return split_cell(cell) if set(split_cell(cell)).issubset(words) else ()
+
+
+def _count_unknown(claim: RowClaim, told: set[str]) -> int:
+    """Return the number of content words that neither the table nor the stated cells have."""
+    left = [word for word in claim.content if word not in told and word not in load_word_list("duties")]
     return len(left) - claim.table.count_matches(left)
