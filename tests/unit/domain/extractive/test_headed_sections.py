@@ -68,6 +68,7 @@ def test_a_german_section_answers() -> None:
         "Is the next meeting on Tuesday?",
         "Why is there no next meeting?",
         "When is the meeting?",
+        "When will Bob print the posters for the next meeting?",  # says more than the heading
     ],
 )
 def test_another_question_is_left_to_the_sentences(question: str) -> None:

@@ -123,7 +123,7 @@ class Candidate:
         demonstratives, words = load_words("quoting", "demonstratives"), self.words[:2]
         if self.sentence.before is not None or len(words) < 2 or words[0] not in demonstratives:
             return False
-        return bool(match_terms(words[1:], self.question.matcher))
+        return 1.0 in match_terms(words[1:], self.question.matcher).values()  # "agreement" is not "agreed"
 
     @property
     def attachments(self) -> tuple[Block, ...]:

@@ -24,7 +24,7 @@ from modules.llm_platform.domain.extractive.measures import (
     is_measuring_word,
     list_asked_measures,
 )
-from modules.llm_platform.domain.extractive.question import Question
+from modules.llm_platform.domain.extractive.question import NAME_WEIGHT, Question
 from modules.llm_platform.domain.extractive.superlatives import (
     EXTREMES,
     Superlative,
@@ -111,7 +111,12 @@ def find_ranked_rows(question: Question, tables: Sequence[Table], candidates: Se
     if not asked.superlatives and asks_for_dated_rows(question):
         return None  # `How many orders came in May?` counts the rows of a month
     nearest = keep_nearest_tables(tables, asked.content)
-    about = [table for table in nearest if _is_table_about(asked, table, candidates)]
+    names = [term.word for term in question.terms if term.weight == NAME_WEIGHT] if asked.superlatives else []
+    about = [
+        table
+        for table in nearest
+        if _is_table_about(asked, table, candidates) and all(_has_name(table, name) for name in names)
+    ]
     found = [rows for table in about if (rows := _find_compared_rows(table, asked)) is not None]
     # A column that the question names is preferred to one that is only chosen because its table has no other to compare.
     found = [
@@ -120,8 +125,13 @@ def find_ranked_rows(question: Question, tables: Sequence[Table], candidates: Se
     return found[0] if len(found) == 1 else None
 
 
+def _has_name(table: Table, name: str) -> bool:
+    """Return whether a table has a name of the question: `the minimum order at Brampton` is not about a table without it."""
+    return table.has_word(name) or table.is_in_title(name) or table.count_matches([name]) > 0
+
+
 def _is_table_about(asked: RankingQuestion, table: Table, candidates: Sequence[Candidate]) -> bool:
-    """Return whether the table has at least a third of the question's content words, or half of them if it asks for the most.
+    """Return whether the table has at least a third of the question's content words.
 
     A superlative such as "cheapest" says what is compared. With it, the table must have all `described` words. Only the words
     that name the rows may be missing, as in `Which outing is the cheapest?`
@@ -131,7 +141,7 @@ def _is_table_about(asked: RankingQuestion, table: Table, candidates: Sequence[C
         is_described = table.count_matches(asked.described) == len(asked.described)
         return is_described and may_name_rows(asked.content, table, candidates)
     known = table.count_matches(asked.content)
-    return known > 0 and (2 if asked.superlatives else 3) * known >= len(asked.content)
+    return known > 0 and 3 * known >= len(asked.content)
 
 
 def _find_compared_rows(table: Table, asked: RankingQuestion) -> RowsFound | None:

@@ -28,6 +28,7 @@ from modules.llm_platform.domain.text.tokens import fold
 
 MAX_SENTENCES: Final = 3  # a longer section says more than what its heading names
 MIN_HEADING_WORDS: Final = 2  # "Meeting" alone may be about any meeting
+MAX_ELSEWHERE: Final = 1  # a word such as "committee" in the other sections; two say more than the heading
 KINDS: Final = ("date", "amount", "person", "place", "open")
 
 _NUMBERING: Final = re.compile(r"^(?:\d{1,2}[.)]|§ ?\d{1,3})\s+")
@@ -79,7 +80,7 @@ def _load_kind(kind: str) -> frozenset[str]:
 def _is_asked(section: Sequence[Candidate], question: Question, kind: str, candidates: Sequence[Candidate]) -> bool:
     """Return whether the question has all words of the heading, and the section has a date, an amount or a name if one is asked.
 
-    The other words of the question are elsewhere in the document, or say what is asked for.
+    The other words of the question are in the names of the document, or say what is asked for. One may be elsewhere in it.
     """
     if len(section) > MAX_SENTENCES or any(one.sentence.row or not one.is_quotable for one in section):
         return False
@@ -93,8 +94,9 @@ def _is_asked(section: Sequence[Candidate], question: Question, kind: str, candi
     named = [*heading, *names, *add_word_parts(split_cell(first.source.url))]
     of_document = [one for one in candidates if one.source_rank == first.source_rank]
     said = {asked[number] for one in of_document for number in one.own_credits}
-    left = [word for word in asked if word not in said and not any(word in _load_kind(name) for name in KINDS)]
-    return all(matches_any_word(word, named) for word in left) and _has_kind(section, kind)
+    is_of_kind = frozenset(word for name in KINDS for word in _load_kind(name))
+    left = [word for word in asked if word not in is_of_kind and not matches_any_word(word, named)]
+    return len(left) <= MAX_ELSEWHERE and said.issuperset(left) and _has_kind(section, kind)
 
 
 def _has_kind(section: Sequence[Candidate], kind: str) -> bool:
