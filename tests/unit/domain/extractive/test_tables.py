@@ -407,3 +407,23 @@ def test_a_year_of_two_digits_needs_a_day_and_a_month_of_two_digits(cells: tuple
     """Other figures with two points are versions."""
     found = names(found_in(measures("Released", *cells), "Which model was released last?"))
     assert found == ([latest] if latest else None)
+
+
+LOCKERS = """| Name | Locker | Standing order |
+|---|---|---|
+| Ann Lee | 3 | yes |
+| Bob Ray | 1 | no |
+| Cem Ak | 2 | yes |
+"""
+
+
+@for_each(
+    ("question", "expected"),
+    [
+        ("What is the minimum order?", None),  # the column of orders has no numbers, and lockers are something else
+        ("What is the lowest locker at Brampton Clays?", None),  # the table does not know this name
+        ("Who has the lowest locker?", ["Bob Ray"]),
+    ],
+)
+def test_the_most_of_something_else_is_no_row(question: str, expected: list[str] | None) -> None:
+    assert names(found_in(LOCKERS, question)) == expected

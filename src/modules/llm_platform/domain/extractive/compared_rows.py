@@ -214,8 +214,15 @@ def list_ranked_columns(table: Table, asked: RankingQuestion, superlative: Super
     if any(has_better_column(table, column, asked.words, sought) for column in left):
         return {}
     is_pointed_to = superlative.measure is not None or superlative.is_of_dates or not sought
-    is_certain = has_hint or (is_pointed_to and not superlative.needs_name)
+    is_certain = has_hint or (is_pointed_to and not superlative.needs_name and not _names_column_of_words(table, asked))
     return {column: columns[column] for column in left} if is_certain else {}
+
+
+def _names_column_of_words(table: Table, asked: RankingQuestion) -> bool:
+    """Return whether the noun after the superlative names a column without numbers: `the minimum order`, `Standing order`."""
+    noun = asked.words[asked.at + 1 : asked.at + 2]
+    named = set(table.list_columns_by_own_words(noun)) if set(noun).issubset(asked.content) else set()
+    return bool(named - {0, *table.quantities, *table.dates})
 
 
 def _is_bound(table: Table, column: int, words: Sequence[str]) -> bool:
