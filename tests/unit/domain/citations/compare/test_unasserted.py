@@ -37,6 +37,7 @@ def test_a_report_that_is_denied_contradicts(text: str, sentence: str, language:
             "de",
         ),
         (f"{RISE} No decision was made.", "The rent rises to £40.", "en"),
+        (f"{RISE} The proposal was rejected, and it was agreed to wait.", "The rent rises to £40.", "en"),
     ],
 )
 def test_a_condition_or_proposal_neither_supports_nor_contradicts(text: str, sentence: str, language: str) -> None:

@@ -114,7 +114,7 @@ def _find_side(facts: TextFacts, part: str) -> tuple[int, WordNumber] | None:
 def _list_changes(sentence: TextFacts) -> Iterator[_Change]:
     """Yield the changes from one number to another: "from £700 to £750", "£750 instead of £700"."""
     numbers = sorted(list_numbers_with_words(sentence), key=lambda number: number[1])
-    text = sentence.text.casefold()
+    text = sentence.text.lower()  # `casefold` would move the offsets after an ß
     for (first, at), (second, after) in itertools.pairwise(numbers):
         end = _NUMBER.match(text, at)
         between = text[end.end() if end else at : after]

@@ -31,7 +31,7 @@ def find_denied_part(sentence: TextFacts, *, is_german: bool) -> range:
     - A clause that begins with a pronoun is about all that comes before: "It was to be held in May; it does not take place".
     - A German verb at the end belongs to the whole sentence: "dienstags, aber nicht montags geöffnet".
     """
-    at, text = find_negator(sentence.folded) or WordNumber(0), sentence.text.casefold()
+    at, text = find_negator(sentence.folded) or WordNumber(0), sentence.text.lower()
     place = find_word(sentence.text, at)[0]
     breaks = list(_CLAUSE_END.finditer(text))
     clause = max((one.end() for one in breaks if one.end() <= place), default=0)

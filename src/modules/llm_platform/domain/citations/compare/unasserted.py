@@ -17,7 +17,7 @@ from modules.llm_platform.domain.text.positions import Offset, SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
-Phrases = Literal["suppositions", "denials", "proposals", "acceptances"]
+Phrases = Literal["suppositions", "denials", "proposals", "acceptances", "rejections"]
 MIN_SHARED_WORDS: Final = 2  # content words of the claim in the clause
 SENTENCES_AFTER: Final = 2  # a proposal may be accepted up to this many sentences later
 DEFAULT_LANGUAGE: Final = "en"  # of a source whose language is uncertain
@@ -33,7 +33,7 @@ def is_asserted(compared: Comparison) -> bool:
 
 
 def is_unasserted(compared: Comparison) -> bool:
-    """Return whether each sentence that is like the claim only makes it a condition or a proposal."""
+    """Return whether each sentence that is like the claim only supposes or proposes it."""
     return all(
         _find_phrase_before(compared, sentence, "suppositions") is not None or _is_proposed(compared, sentence)
         for sentence in compared.list_sentences_like_best()
@@ -64,19 +64,17 @@ def find_denied_report(compared: Comparison) -> Mismatch | None:
 
 def reports_denial(compared: Comparison, sentence: SentenceNumber) -> bool:
     """Return whether a sentence says that something is denied or not true, which is no "not" that can be counted."""
-    return (
-        _load_phrases(compared.source.language, "denials").search(compared.read_facts(sentence).text.casefold())
-        is not None
-    )
+    denials = _load_phrases(compared.source.language, "denials")
+    return denials.search(compared.read_facts(sentence).text.lower()) is not None
 
 
 def _find_phrase_before(compared: Comparison, sentence: SentenceNumber, kind: Phrases) -> Span | None:
     """Return a phrase of this kind that the claim lacks, and that is about all words that claim and sentence share."""
     phrases = _load_phrases(compared.source.language, kind)
     facts = compared.read_facts(sentence)
-    text = facts.text.casefold()
+    text = facts.text.lower()  # `casefold` would move the offsets after an ß
     for found in phrases.finditer(text):
-        if found[0] in compared.claim.text.casefold():
+        if found[0] in compared.claim.text.lower():
             return None
         if _RULE_START.search(text, 0, found.start()):
             continue  # "Anyone who wants to vote must register"
@@ -119,7 +117,9 @@ def _is_accepted(compared: Comparison, sentence: SentenceNumber) -> bool:
     acceptances = _load_phrases(compared.source.language, "acceptances")
     last = min(sentence + SENTENCES_AFTER, len(compared.source.spans) - 1)
     following = [compared.read_facts(SentenceNumber(at)) for at in range(sentence, last + 1)]
-    accepting = [facts for facts in following if acceptances.search(facts.text.casefold())]
+    rejections = _load_phrases(compared.source.language, "rejections")
+    texts = [(facts, facts.text.lower()) for facts in following]
+    accepting = [facts for facts, text in texts if acceptances.search(text) and not rejections.search(text)]
     decided = frozenset[str]().union(*(facts.values for facts in accepting))
     is_changed = bool(decided) and any(decided.isdisjoint(number.values) for number in compared.claim.numbers)
     return bool(accepting) and not is_changed
