@@ -6,7 +6,7 @@ its first cell, and the column by its own words. A claim without a column is tru
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.extractive.dated_rows import list_rows_of_day
 from modules.llm_platform.domain.extractive.limits import read_limits
@@ -19,33 +19,49 @@ from modules.llm_platform.domain.text.negation import count_negators
 MIN_ROWS: Final = 3  # rows that a rota has at least
 
 
+class _Duty(NamedTuple):
+    """What a claim says: a name, as the words of a cell, for rows and columns of a rota."""
+
+    name: Row
+    row_indices: list[int]
+    columns: list[int]
+
+
 def check_duty(claim: RowClaim) -> RowFinding | None:
     """Return whether the cells of the claimed rows and column have the name; None if a row, a name or a column is uncertain."""
+    duty = _read_duty(claim)
+    if duty is None:
+        return None
+    rows = [claim.table.rows[index] for index in duty.row_indices]
+    has_name = [any(split_cell(row[column]) == duty.name for column in duty.columns) for row in rows]
+    of_all = load_word_list("every") | load_word_list("both")
+    if len(set(has_name)) > 1 and of_all.isdisjoint(claim.folded):
+        return None  # on one of two evenings
+    if all(has_name):
+        return RowFinding(True, duty.row_indices, duty.columns[0])
+    spans = [word[1:] for word in list_placed_words(claim.full_text) if word.word in duty.name]
+    return RowFinding(False, duty.row_indices, duty.columns[0], (spans[0][0], spans[-1][1]))
+
+
+def _read_duty(claim: RowClaim) -> _Duty | None:
+    """Return the duty of a claim that says nothing else; None for an amount, a limit, a "not" or "is ill"."""
     if claim.amounts or count_negators(claim.folded) or read_limits(claim.masked_text):
         return None
-    words = list_placed_words(claim.full_text)
-    folded = [word.word for word in words]
-    named = set(claim.table.list_columns_by_own_words(folded)) - {0, *claim.table.dates}
-    columns = _list_columns_of_names(claim, named)
-    stated = _keep_longest({cell for column in columns for cell in _list_stated(claim, column, folded)})
-    indices = _find_rows(claim, columns, folded)
-    if not indices or len(stated) != 1 or len(named) > 1 or not named.issubset(columns):
-        return None
-    (name,) = stated
     if not load_word_list("absent").isdisjoint(claim.folded):
-        return None  # "has the week off"
-    told = {
-        *name,
-        *(word for index in indices for cell in claim.table.rows[index] for word in _list_said(cell, folded)),
-    }
+        return None
+    words = [word.word for word in list_placed_words(claim.full_text)]
+    named = set(claim.table.list_columns_by_own_words(words)) - {0, *claim.table.dates}
+    columns = _list_columns_of_names(claim, named)
+    names = _keep_longest({cell for column in columns for cell in _list_stated(claim, column, words)})
+    indices = _find_rows(claim, columns, words)
+    if not indices or len(names) != 1 or len(named) > 1 or not named.issubset(columns):
+        return None
+    (name,) = names
+    cells = {split_cell(cell) for index in indices for cell in claim.table.rows[index]}
+    told = {*name, *(word for cell in cells if set(cell).issubset(words) for word in cell)}
     if _count_unknown(claim, told) > (MAX_UNCOVERED if named else 0):
         return None
-    kept = sorted(named) or columns
-    has_name = [any(split_cell(claim.table.rows[index][column]) == name for column in kept) for index in indices]
-    if len(set(has_name)) > 1 and (load_word_list("every") | load_word_list("both")).isdisjoint(claim.folded):
-        return None  # on one of two evenings
-    spans = [word[1:] for word in words if word.word in name]
-    return RowFinding(all(has_name), indices, kept[0], None if all(has_name) else (spans[0][0], spans[-1][1]))
+    return _Duty(name, indices, sorted(named) or columns)
 
 
 def _find_rows(claim: RowClaim, columns: list[int], words: list[str]) -> list[int]:
@@ -95,11 +111,6 @@ def _list_stated(claim: RowClaim, column: int, words: list[str]) -> list[Row]:
     lacking = load_word_list("lacking")
     cells = {split_cell(cell) for cell in claim.table.list_cells(column)}
     return [cell for cell in cells if cell and not lacking.issuperset(cell) and set(cell).issubset(words)]
-
-
-def _list_said(cell: str, words: list[str]) -> Row:
-    """Return the words of a cell if the claim has all of them."""
-    return split_cell(cell) if set(split_cell(cell)).issubset(words) else ()
 
 
 def _count_unknown(claim: RowClaim, told: set[str]) -> int:
