@@ -53,7 +53,7 @@ BARS: dict[tuple[str, Depth], Bar] = {
     ("long3", "shallow"): Bar(4, right=10, right_or_shown=11, wrong=5),
     ("days2", "shallow"): Bar(2, right=10, right_or_shown=13, wrong=6),
     ("prose3", "shallow"): Bar(2, right=4, right_or_shown=8, wrong=7),
-    ("mixed2", "shallow"): Bar(3, right=7, right_or_shown=11, wrong=4),
+    ("mixed2", "shallow"): Bar(3, right=6, right_or_shown=11, wrong=4),
     ("mixed6", "shallow"): Bar(3, right=10, right_or_shown=16, wrong=4),
     ("mixed7", "shallow"): Bar(4, right=9, right_or_shown=14, wrong=5),
     ("mixed8", "shallow"): Bar(3, right=18, right_or_shown=20, wrong=2),

@@ -43,6 +43,7 @@ class _Description(NamedTuple):
     - `min_share` is the share of `words` that must be known.
     - `is_guessed` is True if only a prefix denies.
     - `superlative` is a word that must be in the name of the column: `first` in `First aid`.
+    - `max_unknown` words may be unknown to the table, if the question has the whole name of the column.
     """
 
     words: Sequence[str]
@@ -51,6 +52,7 @@ class _Description(NamedTuple):
     min_share: float = KNOWN_SHARE
     is_guessed: bool = False
     superlative: str = ""
+    max_unknown: int = 0
 
 
 def asks_for_described_rows(question: Question) -> bool:
@@ -115,7 +117,7 @@ def find_described_rows(question: Question, tables: Sequence[Table]) -> RowsFoun
         with_value = [rows for table in tables if (rows := _find_rows_with_value(table, question)) is not None]
         if with_value:
             return with_value[0] if len(with_value) == 1 else None
-    for described in descriptions:
+    for described in [*descriptions, *(one._replace(max_unknown=MAX_UNKNOWN) for one in descriptions)]:
         found = [rows for table in tables for rows in _find_described_rows(table, described)]
         if found:
             return found[0] if len(found) == 1 else None
@@ -236,7 +238,7 @@ def _is_column_meant(table: Table, column: int, described: _Description) -> bool
         return bool(named) and len(named) >= described.min_share * len(described.words)
     others = [word for word in described.words if word not in named]
     is_whole = _is_name_among(table.column_words[column], described.words)
-    max_unknown = MAX_UNKNOWN if is_whole else 0  # `first aid training` for a column `First aid`
+    max_unknown = described.max_unknown if is_whole else 0  # `first aid training` for a column `First aid`
     return _count_known(table, others) >= len(others) - max_unknown and not table.find_named_cells(others)
 
 

@@ -36,6 +36,7 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 SAME_BUT_FOR_NEGATION: Final = 0.9
 INSTEAD_WORDS: Final = 2  # content words after "sondern" that name what holds instead
 MAX_DENYING_WORDS: Final = 12  # a longer claim may deny something else than the word that its sentence has
+MAY: Final = "may"  # elsewhere, it may be the month
 MIN_COPIED_WORDS: Final = 3  # content words of a claim that differs from its source in a word of one kind
 
 
@@ -236,7 +237,7 @@ def _has_numbers_outside(claim: Claim, sentence: TextFacts, part: range) -> bool
 def _is_about_other_subject(claim: Claim, sentence: TextFacts, end: int) -> bool:
     """Return whether a claim is about the subject after a contrast alone: "Heating is not included, but water is"."""
     at = find_negator(sentence.folded) or WordNumber(0)
-    auxiliaries, said = load_words("connectives", "auxiliaries"), claim.facts.folded
+    auxiliaries, said = load_words("connectives", "auxiliaries") | {MAY}, claim.facts.folded
     subject = [word for word in sentence.list_content(0, at) if word not in auxiliaries]
     ends_in_auxiliary = sentence.folded[-1] in auxiliaries
     if not subject or not ends_in_auxiliary or any(is_form_of_any(word, said) for word in subject):

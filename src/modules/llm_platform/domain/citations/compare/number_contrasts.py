@@ -49,7 +49,7 @@ def compare_bounds(claim: Claim, sentence: TextFacts) -> SpanPair | None:
 
 
 def has_same_limit(claim: Claim, sentence: TextFacts) -> bool:
-    """Return whether both texts have a bound before the same number, one of them with "than": `compare_bounds` compares these.
+    """Return whether both texts have a bound before the same number, in other words: `compare_bounds` compares these.
 
     "Without" in one of them denies something else.
     """
@@ -57,14 +57,23 @@ def has_same_limit(claim: Claim, sentence: TextFacts) -> bool:
     if not without.isdisjoint(claim.facts.folded) or not without.isdisjoint(sentence.folded):
         return False
     for number in claim.numbers:
-        offsets = [offset for values, offset in list_numbers_with_words(sentence) if values & number.values]
-        bounds = [_find_bound_before(claim.facts, number.offset), *(_find_bound_before(sentence, at) for at in offsets)]
-        is_compared = any(
-            not load_negation_words().than.isdisjoint(words) for words in (claim.facts.folded, sentence.folded)
-        )
-        if offsets and all(bounds) and is_compared:
+        mine = _read_bound(claim.facts, number.offset)
+        theirs = [
+            _read_bound(sentence, at) for values, at in list_numbers_with_words(sentence) if values & number.values
+        ]
+        if mine and theirs and all(bound and bound != mine for bound in theirs):
             return True
     return False
+
+
+def _read_bound(facts: TextFacts, offset: Offset) -> Sequence[str]:
+    """Return the words of a bound, from its negator to its number: "no more than"; empty without one."""
+    bound = _find_bound_before(facts, offset)
+    if bound is None:
+        return ()
+    words, negators = facts.folded, load_negation_words().negators
+    start = next((at for at in range(max(0, bound[1] - NEGATOR_REACH), bound[1]) if words[at] in negators), bound[1])
+    return tuple(words[start : facts.find_position(offset)])
 
 
 def _compare_at_numbers(
