@@ -3,16 +3,13 @@
 The proposal has the words of a question about the fee, and the decision does not.
 """
 
-import re
 from collections.abc import Sequence
-from functools import cache
 from typing import Final
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.text.data_files import load_data
-from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
+from modules.llm_platform.domain.text.statements import compile_phrases
 
-SENTENCES_AFTER: Final = 2  # a decision is looked for in so many sentences after the proposal
+SENTENCES_AFTER: Final = 2  # a decision is at most this many sentences after its proposal
 
 
 def add_decisions(chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -26,8 +23,8 @@ def add_decisions(chosen: Sequence[Candidate], candidates: Sequence[Candidate]) 
 
 def _find_decision(proposal: Candidate, candidates: Sequence[Candidate]) -> Candidate | None:
     """Return the first sentence after a proposal that decides on it; None if the sentence is no proposal, or decides itself."""
-    language, text = proposal.found_in.language, proposal.sentence.text.casefold()
-    if not _load_phrases(language, "requests").search(text) or _load_phrases(language, "decisions").search(text):
+    asks = compile_phrases(proposal.found_in.language, "requests").search(proposal.sentence.text.lower()) is not None
+    if not asks or _decides(proposal):
         return None
     first = proposal.sentence.position
     after = [
@@ -42,13 +39,5 @@ def _find_decision(proposal: Candidate, candidates: Sequence[Candidate]) -> Cand
 
 
 def _decides(candidate: Candidate) -> bool:
-    text = candidate.sentence.text.casefold()
-    return _load_phrases(candidate.found_in.language, "decisions").search(text) is not None
-
-
-@cache
-def _load_phrases(language: str | None, kind: str) -> re.Pattern[str]:
-    data = load_data("unasserted")
-    parts = ("acceptances", "rejections") if kind == "decisions" else (kind,)
-    phrases = "|".join(data[part].get(language or DEFAULT_LANGUAGE, data[part][DEFAULT_LANGUAGE]) for part in parts)
-    return re.compile(rf"\b(?:{phrases})\b")
+    decisions = compile_phrases(candidate.found_in.language, "acceptances", "rejections")
+    return decisions.search(candidate.sentence.text.lower()) is not None

@@ -1,7 +1,7 @@
 """Find the short section that a question asks for by its heading: "When is the next meeting?" beside "## Next meeting".
 
-Such a section has a few words, "Tuesday 15 April, 19:00, at Bronwen's house", of which the question has none. Its heading has the
-words, and the section has what the question asks for: a date, an amount or a name.
+The section says only "Tuesday 15 April, 19:00, at Bronwen's house", and the question has none of these words. The heading has the
+words of the question, and the section has what the question asks for: a date, an amount or a name.
 """
 
 import re

@@ -76,7 +76,7 @@ class _NameIndex:
             _add(self.single, (word,), cell)
 
     def find(self, words: tuple[str, ...], stop_words: Collection[str]) -> _Cell | None:
-        """Return the cell with these words, of which the last one may be a plural: `photo albums`."""
+        """Return the cell with these words. The last word may be a plural: `photo albums`."""
         if words[-1] in stop_words:
             return self.whole.get(words)
         if (cell := self._get(words)) is not None or len(words) < MIN_NAME_WORDS:

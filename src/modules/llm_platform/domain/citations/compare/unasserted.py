@@ -5,22 +5,20 @@ says that it is open.
 """
 
 import re
-from functools import cache
-from typing import Final, Literal
+from typing import Final
 
 from modules.llm_platform.domain.citations.compare.comparison import Comparison
 from modules.llm_platform.domain.citations.compare.mismatches import Mismatch
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
-from modules.llm_platform.domain.text.data_files import load_data, load_words
+from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.negation import count_negators
 from modules.llm_platform.domain.text.positions import Offset, SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.statements import PhraseKind, compile_phrases
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
-Phrases = Literal["suppositions", "denials", "proposals", "acceptances", "rejections"]
 MIN_SHARED_WORDS: Final = 2  # content words of the claim in the clause
 SENTENCES_AFTER: Final = 2  # a proposal may be accepted up to this many sentences later
-DEFAULT_LANGUAGE: Final = "en"  # of a source whose language is uncertain
 NEGATOR_REACH: Final = 4  # "nobody denies that"
 _SENTENCE_END: Final = re.compile(r"[;:.!?](?:\s|$)")
 _RULE_START: Final = re.compile(r"\b(?:who|anyone|those|wer|die|qui|quien)\s$")
@@ -64,13 +62,13 @@ def find_denied_report(compared: Comparison) -> Mismatch | None:
 
 def reports_denial(compared: Comparison, sentence: SentenceNumber) -> bool:
     """Return whether a sentence says that something is denied or not true, which is no "not" that can be counted."""
-    denials = _load_phrases(compared.source.language, "denials")
+    denials = compile_phrases(compared.source.language, "denials")
     return denials.search(compared.read_facts(sentence).text.lower()) is not None
 
 
-def _find_phrase_before(compared: Comparison, sentence: SentenceNumber, kind: Phrases) -> Span | None:
+def _find_phrase_before(compared: Comparison, sentence: SentenceNumber, kind: PhraseKind) -> Span | None:
     """Return a phrase of this kind that the claim lacks, and that is about all words that claim and sentence share."""
-    phrases = _load_phrases(compared.source.language, kind)
+    phrases = compile_phrases(compared.source.language, kind)
     facts = compared.read_facts(sentence)
     text = facts.text.lower()  # `casefold` would move the offsets after an ß
     for found in phrases.finditer(text):
@@ -114,18 +112,12 @@ def _is_proposed(compared: Comparison, sentence: SentenceNumber) -> bool:
 
 def _is_accepted(compared: Comparison, sentence: SentenceNumber) -> bool:
     """Return whether a proposal or one of the next sentences says that it was accepted, and not with another number."""
-    acceptances = _load_phrases(compared.source.language, "acceptances")
+    acceptances = compile_phrases(compared.source.language, "acceptances")
     last = min(sentence + SENTENCES_AFTER, len(compared.source.spans) - 1)
     following = [compared.read_facts(SentenceNumber(at)) for at in range(sentence, last + 1)]
-    rejections = _load_phrases(compared.source.language, "rejections")
+    rejections = compile_phrases(compared.source.language, "rejections")
     texts = [(facts, facts.text.lower()) for facts in following]
     accepting = [facts for facts, text in texts if acceptances.search(text) and not rejections.search(text)]
     decided = frozenset[str]().union(*(facts.values for facts in accepting))
     is_changed = bool(decided) and any(decided.isdisjoint(number.values) for number in compared.claim.numbers)
     return bool(accepting) and not is_changed
-
-
-@cache
-def _load_phrases(language: str | None, kind: Phrases) -> re.Pattern[str]:
-    phrases = load_data("unasserted")[kind]
-    return re.compile(rf"\b(?:{phrases.get(language or DEFAULT_LANGUAGE, phrases[DEFAULT_LANGUAGE])})\b")
