@@ -30,7 +30,11 @@ def test_a_report_that_is_denied_contradicts(text: str, sentence: str, language:
         ("It is unlikely that the bridge is closed.", "The bridge is closed.", "en"),
         ("Falls die Brücke gesperrt ist, nehmen Sie die Fähre.", "Die Brücke ist gesperrt.", "de"),
         (RISE, "The rent rises to £40.", "en"),
-        ("Dieter proposed buying a gas kiln. The proposal was rejected.", "Yes, we are buying a gas kiln.", "en"),
+        (
+            "Dieter proposed buying a gas kiln. The proposal was rejected. It was agreed to meet in May.",
+            "Yes, we are buying a gas kiln.",
+            "en",
+        ),
         ("Priya had intended to move the bins to the yard.", "The bins are moved to the yard.", "en"),
         (
             "Die Stadt hatte einen Zuschuss von 500 Euro in Aussicht gestellt.",

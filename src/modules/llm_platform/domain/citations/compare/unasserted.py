@@ -111,13 +111,13 @@ def _is_proposed(compared: Comparison, sentence: SentenceNumber) -> bool:
 
 
 def _is_accepted(compared: Comparison, sentence: SentenceNumber) -> bool:
-    """Return whether a proposal or one of the next sentences says that it was accepted, and not with another number."""
-    acceptances = compile_phrases(compared.source.language, "acceptances")
-    last = min(sentence + SENTENCES_AFTER, len(compared.source.spans) - 1)
-    following = [compared.read_facts(SentenceNumber(at)) for at in range(sentence, last + 1)]
-    rejections = compile_phrases(compared.source.language, "rejections")
-    texts = [(facts, facts.text.lower()) for facts in following]
-    accepting = [facts for facts, text in texts if acceptances.search(text) and not rejections.search(text)]
-    decided = frozenset[str]().union(*(facts.values for facts in accepting))
-    is_changed = bool(decided) and any(decided.isdisjoint(number.values) for number in compared.claim.numbers)
-    return bool(accepting) and not is_changed
+    """Return whether the first decision after a proposal, or in its sentence, accepts it, and not with another number."""
+    language, last = compared.source.language, min(sentence + SENTENCES_AFTER, len(compared.source.spans) - 1)
+    acceptances, rejections = compile_phrases(language, "acceptances"), compile_phrases(language, "rejections")
+    for at in range(sentence, last + 1):
+        facts = compared.read_facts(SentenceNumber(at))
+        if rejections.search(facts.text.lower()):
+            return False
+        if acceptances.search(facts.text.lower()):
+            return not facts.values or not any(facts.values.isdisjoint(one.values) for one in compared.claim.numbers)
+    return False
